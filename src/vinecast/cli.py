@@ -1,0 +1,377 @@
+"""The command ``vinecast``: parses, imports the room that is asked for, and turns errors into sentences.
+
+Nothing heavy is imported before it is needed, so that ``vinecast --help`` is there at once. Results go to
+standard output, progress and errors to standard error. Exit codes: 0 done, 1 done but something does not
+hold, 2 wrong input, 130 interrupted.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vinecast import __version__
+from vinecast.core.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+DATA_VARIABLE = "VINECAST_DATA"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    arguments = build_parser().parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except InputError as error:
+        print(f"vinecast: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    except KeyboardInterrupt:
+        print("vinecast: interrupted", file=sys.stderr)  # noqa: T201
+        return 130
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands with their help."""
+    parser = argparse.ArgumentParser(
+        prog="vinecast",
+        description="Peer-to-peer publish/subscribe: topics, content filters, durable streams; no broker.",
+        epilog="example: vinecast sim run scenarios/cyclon-churn.toml",
+    )
+    parser.add_argument("--version", action="version", version=f"vinecast {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_sim(commands)
+    _add_bench(commands)
+    _add_reproduce(commands)
+    return parser
+
+
+def _command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], about: str, example: str
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=about,
+        description=about[0].upper() + about[1:] + ".",
+        epilog=f"example: {example}",
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    return parser
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help=f"folder with traces, graphs and latency matrices (default: ${DATA_VARIABLE})",
+    )
+
+
+def _add_threads(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--threads",
+        type=_positive,
+        default=_cores(),
+        metavar="N",
+        help="threads (default: all cores, %(default)s)",
+    )
+
+
+def _add_sim(commands: Any) -> None:
+    sim = commands.add_parser(
+        "sim", help="simulate", description="Simulate networks.", epilog="example: vinecast sim run FILE.toml"
+    )
+    actions = sim.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    run = _command(
+        actions,
+        "run",
+        _sim_run,
+        "run a scenario and write its folder",
+        "vinecast sim run scenarios/cyclon-churn.toml",
+    )
+    run.add_argument("file", type=Path, metavar="FILE", help="the scenario, a TOML file")
+    run.add_argument("--out", type=Path, metavar="DIR", help="folder to write (default: out/NAME)")
+    run.add_argument("--force", action="store_true", help="replace an earlier run's folder")
+    run.add_argument("--seed", type=int, metavar="N", help="another seed than the scenario's")
+    _add_threads(run)
+    _add_data(run)
+
+    show = _command(actions, "show", _sim_show, "show a run again", "vinecast sim show out/cyclon-churn")
+    show.add_argument("folder", type=Path, metavar="FOLDER", help="a run's folder")
+
+    workload = _command(
+        actions,
+        "workload",
+        _sim_workload,
+        "describe a subscription workload",
+        "vinecast sim workload follower --nodes 10000",
+    )
+    workload.add_argument(
+        "kind",
+        metavar="KIND",
+        help="random, low or high (S2 §3.6.1), follower (synthetic follower graph), or a file of edges",
+    )
+    workload.add_argument("--nodes", type=_positive, default=10_000, metavar="N", help="default: %(default)s")
+    workload.add_argument("--seed", type=int, default=1, metavar="N", help="default: %(default)s")
+    workload.add_argument("--undirected", action="store_true", help="both ends of an edge follow each other")
+    _add_data(workload)
+
+
+def _add_bench(commands: Any) -> None:
+    bench = commands.add_parser(
+        "bench", help="measure speed and memory", description="Measure.", epilog="example: vinecast bench sim"
+    )
+    subjects = bench.add_subparsers(title="subjects", metavar="SUBJECT", required=True)
+    sim = _command(
+        subjects,
+        "sim",
+        _bench_sim,
+        "measure the simulator's speed and memory, next to our targets",
+        "vinecast bench sim --nodes 100000 --repeat 5",
+    )
+    sim.add_argument("--nodes", type=_positive, default=100_000, metavar="N", help="default: %(default)s")
+    sim.add_argument("--repeat", type=_positive, default=5, metavar="N", help="rounds (default: %(default)s)")
+    sim.add_argument(
+        "--largest",
+        type=_positive,
+        default=1_000_000,
+        metavar="N",
+        help="for the memory test (default: %(default)s)",
+    )
+
+
+def _add_reproduce(commands: Any) -> None:
+    reproduce = _command(
+        commands,
+        "reproduce",
+        _reproduce,
+        "check claims of the papers: claim, paper's value, ours, whether it holds",
+        "vinecast reproduce CY-1 CY-2 --scale small",
+    )
+    reproduce.add_argument(
+        "claims", nargs="*", metavar="CLAIM", help="claim ids; none lists all; 'all' checks all"
+    )
+    reproduce.add_argument(
+        "--scale",
+        choices=("small", "paper"),
+        default="paper",
+        help="small: seconds; paper: the real size (default)",
+    )
+    reproduce.add_argument("--seed", type=int, default=1, metavar="N", help="default: %(default)s")
+    _add_threads(reproduce)
+    _add_data(reproduce)
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive whole number")
+    return value
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else 140
+    return Console(width=width)
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))  # noqa: T201
+
+
+def _data_folder(arguments: argparse.Namespace) -> Path | None:
+    given: Path | None = arguments.data
+    if given is None and os.environ.get(DATA_VARIABLE):
+        given = Path(os.environ[DATA_VARIABLE])
+    if given is not None and not given.is_dir():
+        raise InputError(f"{given}: no such data folder")
+    return given
+
+
+@contextmanager
+def _need(what: str, extra: str) -> Iterator[None]:
+    """Turn a missing package into a sentence that says which extra brings it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name and error.name.startswith("vinecast"):
+            raise
+        raise MissingExtraError(what, extra, error.name or "a package") from None
+
+
+@contextmanager
+def _progress(label: str, total: int) -> Iterator[Callable[[int, str], None]]:
+    """A progress bar on standard error; silent where that is not a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(label, total=total)
+
+        def tell(done: int, text: str) -> None:
+            bar.update(task, completed=done, description=text)
+
+        yield tell
+
+
+def _sim_run(arguments: argparse.Namespace) -> int:
+    with _need("vinecast sim run", "sim"):
+        from vinecast.sim.overlay import OverlayStats
+        from vinecast.sim.run import run_to_folder
+        from vinecast.sim.scenario import read_scenario
+        from vinecast.sim.show import show
+
+    overrides = {} if arguments.seed is None else {"seed": arguments.seed}
+    resolved = read_scenario(arguments.file, overrides)
+    scenario = resolved.scenario
+    folder = arguments.out or Path("out") / scenario.name
+    with _progress(scenario.name, scenario.cycles) as tell:
+
+        def watch(cycle: int, stats: OverlayStats | None) -> None:
+            online = f" · {stats.online:,} on line" if stats else ""
+            tell(cycle + 1, f"{scenario.name}{online}")
+
+        outcome = run_to_folder(
+            resolved,
+            folder,
+            threads=arguments.threads,
+            data=_data_folder(arguments),
+            progress=watch,
+            replace=arguments.force,
+        )
+    if arguments.json:
+        _print_json(outcome.summary)
+        return 0
+    console = _console()
+    show(console, outcome.summary, outcome.rows)
+    console.print(f"Written to {folder}; show it again with: vinecast sim show {folder}", highlight=False)
+    return 0
+
+
+def _sim_show(arguments: argparse.Namespace) -> int:
+    from vinecast.sim.show import load, show
+
+    summary, rows = load(arguments.folder)
+    if arguments.json:
+        _print_json(summary)
+    else:
+        show(_console(), summary, rows)
+    return 0
+
+
+def _sim_workload(arguments: argparse.Namespace) -> int:
+    with _need("vinecast sim workload", "sim"):
+        from vinecast.sim.run import find_file
+        from vinecast.sim.workload import describe, follower_graph, pattern
+
+    if arguments.kind in ("random", "low", "high"):
+        subscriptions = pattern(arguments.kind, arguments.seed, arguments.nodes)
+    elif arguments.kind == "follower":
+        subscriptions = follower_graph(arguments.seed, arguments.nodes)
+    else:
+        from vinecast.sim.edges import read_edges, subscriptions_from
+
+        edges = read_edges(find_file(arguments.kind, Path(), _data_folder(arguments)))
+        subscriptions = subscriptions_from(edges, directed=not arguments.undirected)
+    figures = describe(subscriptions)
+    if arguments.json:
+        _print_json(figures)
+        return 0
+    from rich.table import Table
+
+    table = Table("figure", "value", title=arguments.kind)
+    for name, value in figures.items():
+        table.add_row(name.replace("_", " "), f"{value:,.4g}" if value % 1 else f"{value:,.0f}")
+    _console().print(table)
+    return 0
+
+
+def _bench_sim(arguments: argparse.Namespace) -> int:
+    with _need("vinecast bench sim", "sim"):
+        from vinecast.sim.bench import bench_sim
+
+    steps = bench_sim(arguments.nodes, arguments.repeat, arguments.largest)
+    results = []
+    with _progress("bench", 0) as tell:
+        for result in steps:
+            tell(0, result.what)
+            results.append(result)
+    if arguments.json:
+        _print_json([result.as_dict() for result in results])
+        return 0
+    from rich.table import Table
+
+    table = Table("what", "measured", "target", "meets it", title="vinecast bench sim")
+    for result in results:
+        table.add_row(result.what, result.measured, result.target, result.verdict)
+    _console().print(table)
+    return 0
+
+
+def _reproduce(arguments: argparse.Namespace) -> int:
+    with _need("vinecast reproduce", "sim"):
+        from vinecast.claims import CLAIMS, Setup, check_claim, select_claims
+
+    if not arguments.claims:
+        return _list_claims(CLAIMS, arguments.json)
+    chosen = select_claims(arguments.claims)
+    setup = Setup(arguments.scale, arguments.seed, arguments.threads, _data_folder(arguments))
+    verdicts = []
+    with _progress("reproduce", len(chosen)) as tell:
+        for done, claim in enumerate(chosen):
+            tell(done, f"{claim.id}: {claim.title}")
+            verdicts.append(check_claim(claim, setup))
+    if arguments.json:
+        _print_json([verdict.as_dict() for verdict in verdicts])
+    else:
+        from rich.table import Table
+
+        table = Table(
+            "claim", "paper", "measured", "holds", title=f"scale: {arguments.scale}", show_lines=True
+        )
+        for verdict in verdicts:
+            holds = "[green]yes[/]" if verdict.holds else "[red]no[/]"
+            table.add_row(
+                f"{verdict.claim.id} {verdict.claim.title}", verdict.claim.paper, verdict.measured, holds
+            )
+        _console().print(table)
+    return 0 if all(verdict.holds for verdict in verdicts) else 1
+
+
+def _list_claims(claims: Any, as_json: bool) -> int:
+    listed = list(claims.values())
+    if as_json:
+        _print_json([{"claim": c.id, "title": c.title, "paper": c.paper, "source": c.source} for c in listed])
+        return 0
+    from rich.table import Table
+
+    table = Table("claim", "what it says", "paper", "source")
+    for claim in listed:
+        table.add_row(claim.id, claim.title, claim.paper, claim.source)
+    console = _console()
+    console.print(table)
+    console.print("Check some with: vinecast reproduce CLAIM…, or all of them with: vinecast reproduce all")
+    return 0

@@ -1,0 +1,116 @@
+"""``@rule``: a decision, written once, over one node's own small arrays.
+
+A machine calls a rule on its own row, a sweep calls the same rule on every row. With Numba installed a rule
+is compiled (no GIL, no fast-math, so that results are the same bits everywhere); without it the very same
+function runs as plain Python. ``VINECAST_COMPILE=0`` in the environment switches compilation off.
+
+Rules are written in the part of Python that both understand:
+
+- every 64-bit word that comes in goes through ``word(...)`` (Numba makes a float of signed plus unsigned)
+  and results are cut with ``& WORD_MASK``: exact integers in plain Python, machine words
+  (where the mask costs nothing) when compiled;
+- a value read from an array is passed through ``int(...)`` before arithmetic, so that NumPy's narrow
+  scalars never overflow;
+- results leave through output arrays or small tuples; nothing is allocated.
+
+Numba caches compiled code on disk by the file that *defines* a function and does not notice an edit in a
+file that this function calls. The cache folder therefore carries a digest of all of the package's sources:
+a changed source means a new folder, never stale code.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+CACHE_GENERATIONS_KEPT = 4  # ours: enough for a few checkouts side by side
+
+
+def _load_numba() -> Any:
+    if os.environ.get("VINECAST_COMPILE", "1") == "0":
+        return None
+    try:
+        import numba
+    except ImportError:
+        return None
+    return None if getattr(numba.config, "DISABLE_JIT", 0) else numba
+
+
+def _sources_digest() -> str:
+    package = Path(__file__).parent.parent
+    digest = hashlib.sha256(np.__version__.encode())
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _prepare_cache() -> bool:
+    """Point Numba at a cache folder for exactly these sources; False when no folder can be written."""
+    root = os.environ.get("VINECAST_CACHE_DIR")
+    base = (
+        Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "vinecast"
+    )
+    folder = base / f"rules-{_sources_digest()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+    except OSError:
+        return False
+    if not os.access(folder, os.W_OK):
+        return False
+    generations = sorted(base.glob("rules-*"), key=_age_of)
+    for old in generations[:-CACHE_GENERATIONS_KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
+    _numba.config.CACHE_DIR = str(folder)
+    return True
+
+
+def _age_of(folder: Path) -> float:
+    with contextlib.suppress(OSError):
+        return folder.stat().st_mtime
+    return 0.0
+
+
+_numba = _load_numba()
+
+COMPILED: bool = _numba is not None
+"""Whether rules are compiled in this process."""
+
+_cached: bool = COMPILED and _prepare_cache()
+
+word: Callable[[int], int] = np.uint64 if COMPILED else int  # type: ignore[assignment]
+"""Makes a 64-bit word: a machine word in compiled rules, an exact integer in plain ones."""
+
+WORD_MASK: int = word(0xFFFF_FFFF_FFFF_FFFF)
+"""Cuts a result back to 64 bits."""
+
+
+def rule(function: F) -> F:
+    """Compile ``function`` where Numba is installed, else leave it as it is."""
+    if _numba is None:
+        return function
+    compiled: F = _numba.njit(nogil=True, cache=_cached, error_model="numpy")(function)
+    return compiled
+
+
+def rule_on_words(function: F) -> F:
+    """A rule all of whose arguments are 64-bit words, compiled for exactly that.
+
+    Numba types a Python integer by the first one it meets, so that an inferred rule would refuse a word
+    above 2⁶³ after a smaller one. Small functions on words are called from plain Python too; this makes
+    them take any word at any time.
+    """
+    if _numba is None:
+        return function
+    arity = function.__code__.co_argcount
+    signature = (_numba.types.uint64,) * arity
+    compiled: F = _numba.njit([signature], nogil=True, cache=_cached, error_model="numpy")(function)
+    return compiled

@@ -1,0 +1,170 @@
+"""Cyclon on one node: the rules, driven by a timer and by messages.
+
+As soon as it starts, and then once a period, the node begins an exchange with its oldest entry; whoever is
+asked answers at once; the answer ends the exchange. There is no time-out: an exchange that is still open
+when the next one begins is given up, and its silent partner is gone for good, since it left the view when
+it was asked.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from vinecast.core.config import check, limited
+from vinecast.core.errors import InputError
+from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
+from vinecast.core.machine import NOBODY, SECOND_US
+from vinecast.protocols.cyclon import rules
+from vinecast.protocols.cyclon.rules import SENT, SIZE, Ages, Peers
+
+TIMER = "cyclon"
+
+
+@dataclass(frozen=True, slots=True)
+class CyclonConfig:
+    """How large a view, how much of it a message carries, how often."""
+
+    view_size: int = limited(20, at_least=1, at_most=1000)
+    """Entries in the view (S0 §6: ℓ_cyc = 20)."""
+    gossip_size: int = limited(10, at_least=1, at_most=1000)
+    """Entries in a message, the sender's own among them (S0 §6: g_cyc = 10)."""
+    period_s: float = limited(60.0, at_least=0.001, at_most=86400.0)
+    """Seconds between two exchanges that a node begins (S0 §6.6: cycles of one minute)."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.gossip_size > self.view_size:
+            raise InputError(f"gossip_size ({self.gossip_size}) must not exceed view_size ({self.view_size})")
+
+    @property
+    def period_us(self) -> int:
+        """The period in microseconds."""
+        return round(self.period_s * SECOND_US)
+
+
+@dataclass(frozen=True, slots=True)
+class CyclonRequest:
+    """The initiator's entries, its own first. ``cycle`` numbers the exchange; the answer repeats it."""
+
+    kind: ClassVar[str] = "cyclon.request"
+    cycle: int
+    peers: Peers
+    ages: Ages
+
+
+@dataclass(frozen=True, slots=True)
+class CyclonAnswer:
+    """The partner's entries."""
+
+    kind: ClassVar[str] = "cyclon.answer"
+    cycle: int
+    peers: Peers
+    ages: Ages
+
+
+class Cyclon:
+    """The machine. ``me`` is the node's own number, ``seed`` keys its draws."""
+
+    def __init__(self, config: CyclonConfig, seed: int, me: int) -> None:
+        self.config = config
+        self.seed = seed
+        self.me = me
+        self.cycle = 0
+        self.partner = NOBODY
+        self.peers: Peers = np.full(config.view_size, NOBODY, dtype=np.int32)
+        self.ages: Ages = np.zeros(config.view_size, dtype=np.uint16)
+        self.extent: rules.Extent = np.zeros(2, dtype=np.int16)
+        self._every_period = SetTimer(TIMER, config.period_us)
+
+    @property
+    def view(self) -> Peers:
+        """The peers it knows, in no particular order."""
+        return self.peers[: self.extent[SIZE]]
+
+    def handle(self, event: Event, now_us: int) -> list[Effect]:
+        """See ``Machine``. The time does not matter to Cyclon, only the order of events does."""
+        match event:
+            case Received(sender, CyclonRequest() as request):
+                return self._answer(sender, request)
+            case Received(sender, CyclonAnswer() as answer):
+                return self._end(sender, answer)
+            case TimerFired(name) if name == TIMER:
+                return self._begin()
+            case Start(contacts):
+                return self._start(contacts)
+            case PeerLost(peer):
+                return self._forget(peer)
+            case _:
+                return []
+
+    def _start(self, contacts: tuple[int, ...]) -> list[Effect]:
+        self.partner = NOBODY
+        self.extent[SENT] = 0
+        for contact in contacts:
+            rules.meet(self.peers, self.ages, self.extent, self.me, contact)
+        return [SetTimer(TIMER, 0)]
+
+    def _begin(self) -> list[Effect]:
+        config = self.config
+        silent = self.partner
+        peers = np.empty(config.gossip_size, np.int32)
+        ages = np.empty(config.gossip_size, np.uint16)
+        self.cycle += 1
+        self.partner, count = rules.begin_exchange(
+            self.peers,
+            self.ages,
+            self.extent,
+            self.seed,
+            self.cycle,
+            self.me,
+            config.gossip_size,
+            peers,
+            ages,
+        )
+        effects: list[Effect] = [self._every_period]
+        if count:
+            if count < config.gossip_size:
+                peers, ages = peers[:count], ages[:count]
+            effects.append(Send(self.partner, CyclonRequest(self.cycle, peers, ages)))
+        if silent != NOBODY:
+            effects.append(Count("cyclon.silent"))
+        return effects
+
+    def _answer(self, sender: int, request: CyclonRequest) -> list[Effect]:
+        config = self.config
+        asked = min(request.peers.size, config.gossip_size)
+        peers = np.empty(config.gossip_size, np.int32)
+        ages = np.empty(config.gossip_size, np.uint16)
+        count = rules.answer_request(
+            self.peers,
+            self.ages,
+            self.extent,
+            self.seed,
+            request.cycle,
+            self.me,
+            sender,
+            config.gossip_size,
+            request.peers,
+            request.ages,
+            asked,
+            peers,
+            ages,
+        )
+        if count < config.gossip_size:
+            peers, ages = peers[:count], ages[:count]
+        return [Send(sender, CyclonAnswer(request.cycle, peers, ages))]
+
+    def _end(self, sender: int, answer: CyclonAnswer) -> list[Effect]:
+        if sender != self.partner or answer.cycle != self.cycle:
+            return [Count("cyclon.late")]
+        given = min(answer.peers.size, self.config.gossip_size)
+        rules.end_exchange(
+            self.peers, self.ages, self.extent, self.me, sender, answer.peers, answer.ages, given
+        )
+        self.partner = NOBODY
+        return []
+
+    def _forget(self, peer: int) -> list[Effect]:
+        rules.forget(self.peers, self.ages, self.extent, peer)
+        return []

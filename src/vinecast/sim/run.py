@@ -1,0 +1,299 @@
+"""Running a scenario: build the world, let things happen to it, measure, and write a folder.
+
+A run's folder holds ``scenario.toml`` (what was run, every default spelt out), ``cycles.parquet`` (the
+overlay, measured cycle by cycle), ``records.parquet`` (trace records, when the event engine makes them) and
+``summary.json``. Same scenario, same bytes. The folder appears under its name only when it is complete.
+"""
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vinecast.core.draws import purpose, shuffled, stream
+from vinecast.core.errors import InputError, MissingExtraError
+from vinecast.core.trace import TraceRecord
+from vinecast.sim.churn import Availability, on_off, read_avt
+from vinecast.sim.network import Network, read_matrix
+from vinecast.sim.overlay import OverlayStats, measure, random_views
+from vinecast.sim.scenario import Fault, Resolved, Scenario
+from vinecast.sim.sweep import SweepEngine
+from vinecast.sim.world import Contacts, EventWorld, Nodes, SweepWorld, World, choose_contacts
+from vinecast.systems import SYSTEMS
+
+_VICTIMS = purpose("run.victims")
+
+Progress = Callable[[int, OverlayStats | None], object]
+"""Told the number of each cycle that is done, and what was measured after it, if anything was."""
+
+CYCLE_COLUMNS: dict[str, str] = {
+    "cycle": "int64",
+    "time_s": "float64",
+    "came": "int64",
+    "went": "int64",
+    **{field.name: "int64" if field.type is int else "float64" for field in dataclasses.fields(OverlayStats)},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run found."""
+
+    rows: list[dict[str, Any]]
+    """One measurement a row, with the columns of ``CYCLE_COLUMNS``."""
+    summary: dict[str, Any]
+
+
+def find_file(name: str, folder: Path, data: Path | None) -> Path:
+    """A file that a scenario names: as it stands from the scenario's folder, or in the data folder."""
+    places = [folder / name] + ([data / name] if data is not None else [])
+    for place in places:
+        if place.is_file():
+            return place
+    if data is None:
+        raise InputError(f"{name}: no such file beside the scenario, and no data folder given (--data DIR)")
+    raise InputError(f"{name}: no such file beside the scenario or in {data}")
+
+
+def simulate(
+    resolved: Resolved,
+    *,
+    threads: int = 1,
+    data: Path | None = None,
+    progress: Progress | None = None,
+    trace: Callable[[TraceRecord], None] | None = None,
+) -> Outcome:
+    """Run a scenario from beginning to end."""
+    scenario = resolved.scenario
+    world = build_world(resolved, threads=threads, data=data, trace=trace)
+    director = _Director(resolved, world, data)
+    rows: list[dict[str, Any]] = []
+    try:
+        for cycle in range(scenario.cycles):
+            director.before(cycle)
+            world.advance()
+            stats = None
+            if (cycle + 1) % scenario.measure.every == 0 or cycle + 1 == scenario.cycles:
+                stats = _look(scenario, world)
+                time_s = (cycle + 1) * resolved.config.period_us / 1e6
+                came, went = director.take_counts()
+                row = {"cycle": cycle, "time_s": time_s, "came": came, "went": went}
+                rows.append({**row, **dataclasses.asdict(stats)})
+            if progress is not None:
+                progress(cycle, stats)
+    finally:
+        world.close()
+    return Outcome(rows, summarise(resolved, world, rows))
+
+
+def build_world(
+    resolved: Resolved,
+    *,
+    threads: int = 1,
+    data: Path | None = None,
+    trace: Callable[[TraceRecord], None] | None = None,
+) -> World:
+    """The world of a scenario, with nobody on line yet."""
+    scenario, config = resolved.scenario, resolved.config
+    system, nodes = SYSTEMS[scenario.system], scenario.population
+    if scenario.engine == "sweep":
+        if system.sweep is None:
+            raise InputError(f"{scenario.system} has no sweep")
+        sweep = system.sweep(config, scenario.seed, nodes)
+        if scenario.sweep.setting == "sequential":
+            threads = 1
+        return SweepWorld(SweepEngine(sweep, config.period_us, scenario.sweep.setting, threads))
+    rtt_ms = None
+    if scenario.network.matrix is not None:
+        rtt_ms = read_matrix(find_file(scenario.network.matrix, resolved.folder, data))
+    network = Network(scenario.network, scenario.seed, nodes, rtt_ms)
+    return EventWorld(system, config, scenario.seed, nodes, scenario.event, network, trace)
+
+
+def _look(scenario: Scenario, world: World) -> OverlayStats:
+    what = scenario.measure
+    return measure(
+        world.views(),
+        world.online,
+        seed=scenario.seed,
+        clustering_sample=what.clustering_sample,
+        path_sources=what.path_sources,
+    )
+
+
+class _Director:
+    """Lets come and go whom the scenario says, at the beginning of each cycle."""
+
+    def __init__(self, resolved: Resolved, world: World, data: Path | None) -> None:
+        self.scenario = resolved.scenario
+        self.world = world
+        self.joined = self.scenario.nodes
+        self.came = self.went = 0
+        self.absent = np.zeros(self.scenario.population, dtype=np.bool_)
+        self.masks: Iterator[Any] | None = None
+        availability = self._availability(resolved, data)
+        if availability is not None:
+            period_s = resolved.config.period_us / 1e6
+            self.masks = availability.at_cycles(period_s, self.scenario.cycles)
+
+    def _availability(self, resolved: Resolved, data: Path | None) -> Availability | None:
+        scenario, churn = self.scenario, self.scenario.churn
+        if churn.kind == "trace" and churn.trace is not None:
+            return read_avt(find_file(churn.trace, resolved.folder, data)).take(scenario.nodes)
+        if churn.kind == "onoff":
+            horizon_s = scenario.cycles * resolved.config.period_us / 1e6
+            return on_off(scenario.seed, scenario.nodes, horizon_s, churn.mean_on_s, churn.mean_off_s)
+        return None
+
+    def before(self, cycle: int) -> None:
+        """Everything that happens at the beginning of a cycle."""
+        if self.masks is not None:
+            self._follow(cycle, next(self.masks))
+            return
+        if cycle == 0:
+            self._start_first(np.arange(self.scenario.nodes))
+        for fault in self.scenario.faults:
+            if fault.at_cycle == cycle:
+                self._inflict(cycle, fault)
+
+    def _follow(self, cycle: int, mask: Any) -> None:
+        online = self.world.online
+        leaving = np.flatnonzero(online & ~mask)
+        coming = np.flatnonzero(mask & ~online)
+        if cycle == 0:
+            self._start_first(coming)
+            return
+        if leaving.size:
+            self._stop(leaving, graceful=False)
+        if coming.size:
+            self._start_later(cycle, coming, np.flatnonzero(online & mask), self.scenario.churn.keep_state)
+
+    def _start_first(self, nodes: Nodes) -> None:
+        degree = min(self.scenario.start.contacts, max(nodes.size - 1, 0))
+        contacts = np.full((nodes.size, 1), -1, dtype=np.int32)
+        if degree:
+            contacts = nodes[random_views(self.scenario.seed, nodes.size, degree)].astype(np.int32)
+        self._start(nodes, contacts, keep_state=True)
+
+    def _start(self, nodes: Nodes, contacts: Contacts, keep_state: bool) -> None:
+        self.came += nodes.size
+        self.world.start(nodes, contacts, keep_state)
+
+    def _stop(self, nodes: Nodes, graceful: bool) -> None:
+        self.went += nodes.size
+        self.world.stop(nodes, graceful)
+
+    def take_counts(self) -> tuple[int, int]:
+        """How many came and went since this was last asked."""
+        counts = self.came, self.went
+        self.came = self.went = 0
+        return counts
+
+    def _start_later(self, cycle: int, nodes: Nodes, known: Nodes, keep_state: bool) -> None:
+        pool = known if known.size else nodes
+        contacts = choose_contacts(self.scenario.seed, cycle, nodes, pool, self.scenario.start.join_contacts)
+        self._start(nodes, contacts, keep_state)
+
+    def _inflict(self, cycle: int, fault: Fault) -> None:
+        online = self.world.online
+        if fault.kind == "join":
+            nodes = np.arange(self.joined, self.joined + (fault.count or 0))
+            self.joined += nodes.size
+            self._start_later(cycle, nodes, np.flatnonzero(online), keep_state=True)
+            return
+        pool = np.flatnonzero(self.absent if fault.kind == "restart" else online)
+        count = fault.count if fault.count is not None else round((fault.share or 0.0) * pool.size)
+        key = stream(self.scenario.seed, _VICTIMS, cycle, self.scenario.faults.index(fault))
+        chosen = np.sort(pool[shuffled(key, pool.size)[:count]])
+        self.absent[chosen] = fault.kind != "restart"
+        if fault.kind == "restart":
+            self._start_later(cycle, chosen, np.flatnonzero(online), fault.keep_state)
+        else:
+            self._stop(chosen, graceful=fault.kind == "leave")
+
+
+def summarise(resolved: Resolved, world: World, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The run in a few numbers."""
+    scenario = resolved.scenario
+    summary: dict[str, Any] = {
+        "name": scenario.name,
+        "description": scenario.description,
+        "system": scenario.system,
+        "engine": scenario.engine,
+        "seed": scenario.seed,
+        "nodes": scenario.population,
+        "cycles": scenario.cycles,
+        "period_s": resolved.config.period_us / 1e6,
+        "came": sum(row["came"] for row in rows),
+        "went": sum(row["went"] for row in rows),
+        "connected_throughout": all(row["components"] <= 1 for row in rows),
+        "final": rows[-1],
+    }
+    if isinstance(world, SweepWorld):
+        summary["setting"] = scenario.sweep.setting
+        summary["state_bytes_per_node"], summary["scratch_bytes_per_node"] = world.engine.bytes_per_node
+    if isinstance(world, EventWorld):
+        summary["machine_events"] = world.engine.handled
+        summary["counters"] = {name: sum(per) for name, per in sorted(world.engine.counters.items())}
+    return summary
+
+
+def run_to_folder(
+    resolved: Resolved,
+    folder: Path,
+    *,
+    threads: int = 1,
+    data: Path | None = None,
+    progress: Progress | None = None,
+    replace: bool = False,
+) -> Outcome:
+    """Run a scenario and write its folder, all of it or nothing."""
+    try:
+        import tomli_w
+
+        from vinecast.sim.records import TraceWriter, write_rows
+    except ImportError as error:
+        raise MissingExtraError("running a scenario", "sim", error.name or "a package") from None
+    with new_folder(folder, replace) as partial:
+        wants_records = resolved.scenario.engine == "event" and resolved.scenario.event.records
+        writer = TraceWriter(partial / "records.parquet") if wants_records else None
+        try:
+            outcome = simulate(resolved, threads=threads, data=data, progress=progress, trace=writer)
+        finally:
+            if writer is not None:
+                writer.close()
+        if writer is not None:
+            outcome.summary["records"] = writer.rows
+        write_rows(partial / "cycles.parquet", outcome.rows, CYCLE_COLUMNS)
+        (partial / "scenario.toml").write_text(tomli_w.dumps(resolved.table()), encoding="utf-8")
+        text = json.dumps(outcome.summary, indent=2, sort_keys=True, ensure_ascii=False)
+        (partial / "summary.json").write_text(text + "\n", encoding="utf-8")
+    return outcome
+
+
+@contextmanager
+def new_folder(folder: Path, replace: bool) -> Iterator[Path]:
+    """A folder to fill, which takes its name only when the block ends well."""
+    if folder.exists() and not replace:
+        raise InputError(f"{folder} exists already: choose another --out, or --force to replace it")
+    if folder.exists() and not (folder / "summary.json").is_file():
+        raise InputError(f"{folder} is not a run's folder, so it is not replaced: choose another --out")
+    partial = folder.with_name(f".{folder.name}.partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
+    try:
+        yield partial
+        if folder.exists():
+            shutil.rmtree(folder)
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

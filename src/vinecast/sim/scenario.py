@@ -1,0 +1,204 @@
+"""Scenarios: a TOML file with a seed says everything about a run.
+
+``read_scenario`` is the edge at which a scenario is validated: an unknown key, a wrong type or an
+impossible value is one sentence that names the key. Where and how fast it runs (threads, folders) is not
+part of a scenario: those are options of the command, and never change the result.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vinecast.core.config import as_table, check, limited, read
+from vinecast.core.draws import SEED_MAX
+from vinecast.core.errors import InputError
+from vinecast.sim.network import NetworkConfig
+from vinecast.systems import SYSTEMS
+
+FAULTS = ("crash", "leave", "join", "restart")
+
+
+@dataclass(frozen=True, slots=True)
+class StartConfig:
+    """How nodes come up."""
+
+    contacts: int = limited(20, at_least=1, at_most=1000)
+    """Random peers that each node of the first population knows."""
+    join_contacts: int = limited(1, at_least=1, at_most=1000)
+    """Random on-line peers that a node knows when it comes up later."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventConfig:
+    """What only the event engine knows."""
+
+    timers: str = limited("spread", one_of=("spread", "synchronised"))
+    """Whether nodes start at random moments of a cycle, as live ones do, or all at its beginning."""
+    clock_offset_ms: float = limited(0.0, at_least=0)
+    """Clocks are off by up to this many milliseconds, either way."""
+    clock_drift_ppm: float = limited(0.0, at_least=0, at_most=100_000)
+    """Clocks run fast or slow by up to this many parts per million."""
+    records: bool = True
+    """Whether to write a trace record for every message."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepConfig:
+    """What only the sweep engine knows."""
+
+    setting: str = limited("sequential", one_of=("sequential", "synchronous"))
+    """The order of exchanges within a cycle (docs/exchange.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChurnConfig:
+    """How nodes come and go."""
+
+    kind: str = limited("none", one_of=("none", "onoff", "trace"))
+    """Nobody leaves, alternating exponential times, or an availability trace."""
+    mean_on_s: float = limited(3600.0, above=0)
+    """Mean length of a session in seconds (onoff)."""
+    mean_off_s: float = limited(3600.0, above=0)
+    """Mean length of an absence in seconds (onoff)."""
+    trace: str | None = None
+    """An AVT file (trace); node i of the run is the i-th of the file."""
+    keep_state: bool = True
+    """Whether a node that returns still has its view (S0 §2: it "can remember its prior state")."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        if (self.kind == "trace") != (self.trace is not None):
+            raise InputError('trace goes with kind = "trace", and the other way round')
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that happens to many nodes at once, at the beginning of a cycle."""
+
+    at_cycle: int = limited(at_least=0)
+    """When."""
+    kind: str = limited(one_of=FAULTS)
+    """``crash`` without a word, ``leave`` in good order, ``join`` of new nodes, ``restart`` of the absent."""
+    share: float | None = limited(None, at_least=0, at_most=1)
+    """How many of those on line (crash, leave) or absent (restart)."""
+    count: int | None = limited(None, at_least=0)
+    """How many, as a number."""
+    keep_state: bool = True
+    """Whether those that restart still have their views."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        if (self.share is None) == (self.count is None):
+            raise InputError("give either share or count")
+        if self.kind == "join" and self.count is None:
+            raise InputError("a join needs count")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureConfig:
+    """What is measured, and how often. Degrees, dead links and components are measured every time."""
+
+    every: int = limited(1, at_least=1)
+    """Cycles between two measurements; the last cycle is always measured."""
+    clustering_sample: int = limited(0, at_least=0)
+    """Nodes over which the clustering coefficient is averaged; 0 leaves it out."""
+    path_sources: int = limited(0, at_least=0)
+    """Nodes from which path lengths are measured; 0 leaves them out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Everything about a run."""
+
+    name: str
+    """What to call it."""
+    seed: int = limited(at_least=0, at_most=SEED_MAX)
+    """The source of every random decision."""
+    nodes: int = limited(at_least=2, at_most=2**31 - 2)
+    """Nodes at the beginning, or, under churn, all that can ever be on line."""
+    cycles: int = limited(at_least=1)
+    """How long it runs, in periods of the system."""
+    system: str = limited("cyclon", one_of=tuple(SYSTEMS))
+    """What the nodes run; its configuration is the table of the same name."""
+    engine: str = limited("sweep", one_of=("sweep", "event"))
+    """Who runs it."""
+    description: str = ""
+    """One sentence for whoever looks at the results."""
+    start: StartConfig = field(default_factory=StartConfig)
+    event: EventConfig = field(default_factory=EventConfig)
+    sweep: SweepConfig = field(default_factory=SweepConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    churn: ChurnConfig = field(default_factory=ChurnConfig)
+    faults: tuple[Fault, ...] = ()
+    measure: MeasureConfig = field(default_factory=MeasureConfig)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.name or "/" in self.name or self.name.startswith("."):
+            raise InputError("name must not be empty, hidden or contain a slash")
+        if self.faults and self.churn.kind != "none":
+            raise InputError("faults and churn cannot be combined in one scenario")
+        for fault in self.faults:
+            if fault.at_cycle >= self.cycles:
+                raise InputError(f"a fault at cycle {fault.at_cycle} never happens in {self.cycles} cycles")
+
+    @property
+    def population(self) -> int:
+        """All nodes that the run can ever see."""
+        return self.nodes + sum(fault.count or 0 for fault in self.faults if fault.kind == "join")
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A validated scenario with its system's configuration, and the folder that its file names start from."""
+
+    scenario: Scenario
+    config: Any
+    folder: Path
+
+    def table(self) -> dict[str, Any]:
+        """All of it as TOML tables, defaults included; without tables of the engine that does not run."""
+        table = as_table(self.scenario)
+        other = ("event", "network") if self.scenario.engine == "sweep" else ("sweep",)
+        for name in other:
+            table.pop(name)
+        table[self.scenario.system] = as_table(self.config)
+        return table
+
+
+def resolve(tables: Mapping[str, Any], folder: Path) -> Resolved:
+    """Validate a scenario given as tables."""
+    rest = dict(tables)
+    system = rest.get("system", "cyclon")
+    config_table = rest.pop(system, {}) if isinstance(system, str) and system in SYSTEMS else {}
+    scenario = read(Scenario, rest)
+    if scenario.engine == "sweep":
+        if SYSTEMS[scenario.system].sweep is None:
+            raise InputError(f'engine = "sweep" is not offered by {scenario.system}; use engine = "event"')
+        for table in ("network", "event"):
+            if table in rest:
+                raise InputError(f'{table} goes with engine = "event"; a sweep has no network')
+    elif "sweep" in rest:
+        raise InputError('sweep goes with engine = "sweep"')
+    config = read(SYSTEMS[scenario.system].config, config_table, scenario.system)
+    return Resolved(scenario, config, folder)
+
+
+def read_scenario(path: Path, overrides: Mapping[str, Any] | None = None) -> Resolved:
+    """Read and validate a scenario file. ``overrides`` replace top-level keys."""
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not valid TOML: {error}") from None
+    try:
+        return resolve({**tables, **(overrides or {})}, path.parent)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None

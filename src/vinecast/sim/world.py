@@ -1,0 +1,180 @@
+"""Two engines, one world: what a scenario does to nodes, told to either engine in the same words.
+
+A world advances a cycle at a time. Whatever comes or goes does so at the beginning of a cycle, before
+anybody's turn, so that the same scenario means the same thing on both engines.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vinecast.core.draws import below_array, purpose, stream, substream_array, unit_array
+from vinecast.core.machine import NOBODY
+from vinecast.core.trace import TraceRecord
+from vinecast.sim.engine import Clock, EventEngine
+from vinecast.sim.network import MS_US, Network
+from vinecast.sim.scenario import EventConfig
+from vinecast.sim.sweep import SweepEngine
+from vinecast.systems import System
+
+Nodes = NDArray[np.int64]
+Contacts = NDArray[np.int32]
+
+_SPREAD = purpose("world.spread")
+_CLOCK = purpose("world.clock")
+_CONTACTS = purpose("world.contacts")
+
+
+class World(Protocol):
+    """A population that can be started, stopped, advanced and looked at."""
+
+    @property
+    def cycle(self) -> int:
+        """The cycle that comes next."""
+        ...
+
+    @property
+    def online(self) -> NDArray[np.bool_]:
+        """[node]"""
+        ...
+
+    def views(self) -> NDArray[np.int32]:
+        """Whom everybody knows; empty slots hold NOBODY. [node, slot]"""
+        ...
+
+    def start(self, nodes: Nodes, contacts: Contacts, keep_state: bool) -> None:
+        """Bring nodes up. contacts: [started node, contact]"""
+        ...
+
+    def stop(self, nodes: Nodes, graceful: bool) -> None:
+        """Take nodes down."""
+        ...
+
+    def advance(self) -> None:
+        """Run one cycle."""
+        ...
+
+    def close(self) -> None:
+        """Free what the world holds."""
+        ...
+
+
+class SweepWorld:
+    """A world on the sweep engine. A graceful leave is a crash here: no sweep so far says goodbye."""
+
+    def __init__(self, engine: SweepEngine) -> None:
+        self.engine = engine
+
+    @property
+    def cycle(self) -> int:
+        """The cycle that comes next."""
+        return self.engine.cycle
+
+    @property
+    def online(self) -> NDArray[np.bool_]:
+        """[node]"""
+        return self.engine.sweep.online
+
+    def views(self) -> NDArray[np.int32]:
+        """[node, slot]"""
+        return self.engine.sweep.views
+
+    def start(self, nodes: Nodes, contacts: Contacts, keep_state: bool) -> None:
+        """See ``World``."""
+        if not keep_state:
+            self.engine.sweep.forget_state(nodes)
+        self.engine.sweep.start(nodes, contacts)
+
+    def stop(self, nodes: Nodes, graceful: bool) -> None:
+        """See ``World``."""
+        self.engine.sweep.stop(nodes)
+
+    def advance(self) -> None:
+        """See ``World``."""
+        self.engine.run(1)
+
+    def close(self) -> None:
+        """See ``World``."""
+        self.engine.close()
+
+
+class EventWorld:
+    """A world on the event engine."""
+
+    def __init__(
+        self,
+        system: System,
+        config: Any,
+        seed: int,
+        nodes: int,
+        event: EventConfig,
+        network: Network,
+        trace: Callable[[TraceRecord], None] | None = None,
+    ) -> None:
+        self.cycle = 0
+        self._system = system
+        self._seed = seed
+        self._event = event
+        self._period_us: int = config.period_us
+        skewed = event.clock_offset_ms or event.clock_drift_ppm
+        self.engine = EventEngine(
+            lambda node: system.machine(config, seed, node),
+            nodes,
+            seed,
+            network,
+            clocks=self._clock if skewed else None,
+            trace=trace,
+        )
+        blank = system.view_of(system.machine(config, seed, 0))
+        self._no_view = np.full_like(blank, NOBODY)
+
+    def _clock(self, node: int) -> Clock:
+        ahead, fast = (2 * unit_array(stream(self._seed, _CLOCK, 0, node), np.arange(2)) - 1).tolist()
+        offset_us = int(ahead * self._event.clock_offset_ms * MS_US)
+        return Clock(offset_us, fast * self._event.clock_drift_ppm * 1e-6)
+
+    @property
+    def online(self) -> NDArray[np.bool_]:
+        """[node]"""
+        return np.array(self.engine.online, dtype=np.bool_)
+
+    def views(self) -> NDArray[np.int32]:
+        """[node, slot]"""
+        return np.stack(
+            [self._no_view if m is None else self._system.view_of(m) for m in self.engine.machines]
+        )
+
+    def start(self, nodes: Nodes, contacts: Contacts, keep_state: bool) -> None:
+        """See ``World``. With spread timers a node comes up at a random moment of the cycle."""
+        now = self.cycle * self._period_us
+        waits = np.zeros(nodes.size)
+        if self._event.timers == "spread":
+            waits = unit_array(stream(self._seed, _SPREAD, self.cycle, 0), nodes) * self._period_us
+        for node, wait, known in zip(nodes.tolist(), waits.tolist(), contacts.tolist(), strict=True):
+            self.engine.start(node, now + int(wait), tuple(known), keep_state=keep_state)
+
+    def stop(self, nodes: Nodes, graceful: bool) -> None:
+        """See ``World``."""
+        stop = self.engine.leave if graceful else self.engine.crash
+        for node in nodes.tolist():
+            stop(node, self.cycle * self._period_us)
+
+    def advance(self) -> None:
+        """See ``World``."""
+        self.cycle += 1
+        self.engine.run(self.cycle * self._period_us - 1)
+
+    def close(self) -> None:
+        """See ``World``."""
+
+
+def choose_contacts(seed: int, cycle: int, nodes: Nodes, known: Nodes, count: int) -> Contacts:
+    """``count`` random peers out of ``known`` for each of ``nodes``; repeats and itself are left to the node
+    to ignore. [node, contact]"""
+    if known.size == 0:
+        return np.full((nodes.size, count), NOBODY, dtype=np.int32)
+    keys = substream_array(stream(seed, _CONTACTS, cycle, 0), nodes)
+    picks = below_array(keys[:, None], np.arange(count)[None, :], known.size)
+    return known[picks].astype(np.int32)
