@@ -9,7 +9,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,10 @@ def _command(
     parser.set_defaults(run=run)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     return parser
+
+
+def _add_markdown(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
@@ -142,6 +146,7 @@ def _add_bench(commands: Any) -> None:
         "measure the simulator's speed and memory, next to our targets",
         "vinecast bench sim --nodes 100000 --repeat 5",
     )
+    _add_markdown(sim)
     sim.add_argument("--nodes", type=_positive, default=100_000, metavar="N", help="default: %(default)s")
     sim.add_argument("--repeat", type=_positive, default=5, metavar="N", help="rounds (default: %(default)s)")
     sim.add_argument(
@@ -198,6 +203,28 @@ def _console() -> "Console":
 
 def _print_json(value: object) -> None:
     print(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))  # noqa: T201
+
+
+def _print_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], title: str, markdown: bool = False
+) -> None:
+    """A table for the terminal, or the same in Markdown for the documentation."""
+    if markdown:
+        lines = [f"`{title}`", "", _row(headings), _row("---" for _ in headings), *map(_row, rows)]
+        print("\n".join(lines))  # noqa: T201
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*headings, title=title, show_lines=True)
+    colours = {"yes": "green", "no": "red"}
+    for row in rows:
+        table.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in row))
+    _console().print(table)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _data_folder(arguments: argparse.Namespace) -> Path | None:
@@ -300,12 +327,11 @@ def _sim_workload(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json(figures)
         return 0
-    from rich.table import Table
-
-    table = Table("figure", "value", title=arguments.kind)
-    for name, value in figures.items():
-        table.add_row(name.replace("_", " "), f"{value:,.4g}" if value % 1 else f"{value:,.0f}")
-    _console().print(table)
+    rows = [
+        (name.replace("_", " "), f"{value:,.4g}" if value % 1 else f"{value:,.0f}")
+        for name, value in figures.items()
+    ]
+    _print_table(("figure", "value"), rows, f"{arguments.kind}, seed {arguments.seed}")
     return 0
 
 
@@ -322,12 +348,8 @@ def _bench_sim(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json([result.as_dict() for result in results])
         return 0
-    from rich.table import Table
-
-    table = Table("what", "measured", "target", "meets it", title="vinecast bench sim")
-    for result in results:
-        table.add_row(result.what, result.measured, result.target, result.verdict)
-    _console().print(table)
+    rows = [(result.what, result.measured, result.target, result.verdict) for result in results]
+    _print_table(("what", "measured", "target", "meets it"), rows, "vinecast bench sim", arguments.markdown)
     return 0
 
 
@@ -366,12 +388,9 @@ def _list_claims(claims: Any, as_json: bool) -> int:
     if as_json:
         _print_json([{"claim": c.id, "title": c.title, "paper": c.paper, "source": c.source} for c in listed])
         return 0
-    from rich.table import Table
-
-    table = Table("claim", "what it says", "paper", "source")
-    for claim in listed:
-        table.add_row(claim.id, claim.title, claim.paper, claim.source)
-    console = _console()
-    console.print(table)
-    console.print("Check some with: vinecast reproduce CLAIM…, or all of them with: vinecast reproduce all")
+    rows = [(claim.id, claim.title, claim.paper, claim.source) for claim in listed]
+    _print_table(("claim", "what it says", "paper", "source"), rows, "claims")
+    _console().print(
+        "Check some with: vinecast reproduce CLAIM…, or all of them with: vinecast reproduce all"
+    )
     return 0

@@ -10,6 +10,7 @@ timer sets off are thus all handled before the next timer, which makes an exchan
 """
 
 import heapq
+import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,8 +56,8 @@ class Clock:
         return self.offset_us + now_us + int(self.drift * now_us)
 
     def true_delay(self, after_us: int) -> int:
-        """How long it truly takes until the clock has advanced so far."""
-        return int(after_us / (1.0 + self.drift)) if self.drift else after_us
+        """How long it truly takes until the clock has advanced so far: a timer never fires early."""
+        return math.ceil(after_us / (1.0 + self.drift)) if self.drift else after_us
 
 
 class EventEngine:

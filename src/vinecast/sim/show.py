@@ -25,7 +25,7 @@ def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
         values = [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]
     low, high = min(values), max(values)
     if high == low:
-        return BARS[len(BARS) // 2] * len(values)
+        return BARS[len(BARS) // 2 if high else 0] * len(values)
     return "".join(BARS[min(int((v - low) / (high - low) * len(BARS)), len(BARS) - 1)] for v in values)
 
 
