@@ -233,7 +233,7 @@ def test_nobody_follows_oneself_or_twice(twitter: Subscriptions) -> None:
 
 @settings(deadline=None)
 @given(
-    seed=st.integers(0, 2**63 - 1), nodes=st.integers(10, 200), mean=st.floats(1.5, 5),
+    seed=st.integers(0, 2**63 - 1), nodes=st.integers(12, 200), mean=st.floats(1.5, 5),
     locality=st.sampled_from([0.0, 0.5, 0.92, 0.999]), community=st.sampled_from([1, 7, 500]),
 )  # fmt: skip
 def test_any_follower_graph_is_sound(

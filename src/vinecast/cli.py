@@ -6,13 +6,15 @@ hold, 2 wrong input, 130 interrupted.
 """
 
 import argparse
+import io
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vinecast import __version__
 from vinecast.core.errors import InputError, MissingExtraError
@@ -25,25 +27,48 @@ DATA_VARIABLE = "VINECAST_DATA"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
-    arguments = build_parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a sign still shows the rest
     try:
+        arguments = build_parser().parse_args(argv)
         code: int = arguments.run(arguments)
         sys.stdout.flush()
     except InputError as error:
-        print(f"vinecast: {error}", file=sys.stderr)  # noqa: T201
-        return 2
+        return _complain(str(error), 2)
     except KeyboardInterrupt:
-        print("vinecast: interrupted", file=sys.stderr)  # noqa: T201
-        return 130
+        return _complain("interrupted", 130)
+    except MemoryError:
+        return _complain("there is not enough memory for this", 2)
     except BrokenPipeError:  # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 0
+    except OSError as error:
+        _discard_output()
+        return _complain(f"cannot write the output ({error.strerror or error})", 2)
     return code
+
+
+def _complain(sentence: str, code: int) -> int:
+    print(f"vinecast: {' '.join(sentence.split())}", file=sys.stderr)  # noqa: T201
+    return code
+
+
+def _discard_output() -> None:
+    """Let what is still buffered go nowhere, so that Python's own exit does not trip over it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that complains in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message} (see {self.prog} --help)")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """All commands with their help."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="vinecast",
         description="Peer-to-peer publish/subscribe: topics, content filters, durable streams; no broker.",
         epilog="example: vinecast sim run scenarios/cyclon-churn.toml",
@@ -109,7 +134,7 @@ def _add_sim(commands: Any) -> None:
     run.add_argument("file", type=Path, metavar="FILE", help="the scenario, a TOML file")
     run.add_argument("--out", type=Path, metavar="DIR", help="folder to write (default: out/NAME)")
     run.add_argument("--force", action="store_true", help="replace an earlier run's folder")
-    run.add_argument("--seed", type=int, metavar="N", help="another seed than the scenario's")
+    run.add_argument("--seed", type=_seed, metavar="N", help="another seed than the scenario's")
     _add_threads(run)
     _add_data(run)
 
@@ -129,7 +154,7 @@ def _add_sim(commands: Any) -> None:
         help="random, low or high (S2 §3.6.1), follower (synthetic follower graph), or a file of edges",
     )
     workload.add_argument("--nodes", type=_positive, default=10_000, metavar="N", help="default: %(default)s")
-    workload.add_argument("--seed", type=int, default=1, metavar="N", help="default: %(default)s")
+    workload.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: %(default)s")
     workload.add_argument("--undirected", action="store_true", help="both ends of an edge follow each other")
     _add_data(workload)
 
@@ -175,7 +200,7 @@ def _add_reproduce(commands: Any) -> None:
         default="paper",
         help="small: seconds; paper: the real size (default)",
     )
-    reproduce.add_argument("--seed", type=int, default=1, metavar="N", help="default: %(default)s")
+    reproduce.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: %(default)s")
     _add_threads(reproduce)
     _add_data(reproduce)
 
@@ -185,8 +210,18 @@ def _positive(text: str) -> int:
         value = int(text)
     except ValueError:
         value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a positive whole number")
+    if not 1 <= value < 2**31 - 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1 to 2^31 - 2")
+    return value
+
+
+def _seed(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 2**63:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 to 2^63 - 1")
     return value
 
 
@@ -197,12 +232,25 @@ def _cores() -> int:
 def _console() -> "Console":
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else 140
-    return Console(width=width)
+    class Piped(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Piped(width=None if sys.stdout.isatty() else 140)
 
 
 def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))  # noqa: T201
+    value = _without_nan(value)
+    print(json.dumps(value, allow_nan=False, indent=2, sort_keys=True, ensure_ascii=False))  # noqa: T201
+
+
+def _without_nan(value: object) -> object:
+    """A number that is none becomes null: JSON knows no NaN."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _print_table(
@@ -216,7 +264,7 @@ def _print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*headings, title=title, show_lines=True)
+    table = Table(*headings, title=Text(title), show_lines=True)
     colours = {"yes": "green", "no": "red"}
     for row in rows:
         table.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in row))
@@ -255,7 +303,7 @@ def _progress(label: str, total: int) -> Iterator[Callable[[int, str], None]]:
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(label, total=total)
 
         def tell(done: int, text: str) -> None:
@@ -294,7 +342,8 @@ def _sim_run(arguments: argparse.Namespace) -> int:
         return 0
     console = _console()
     show(console, outcome.summary, outcome.rows)
-    console.print(f"Written to {folder}; show it again with: vinecast sim show {folder}", highlight=False)
+    line = f"Written to {folder}; show it again with: vinecast sim show {folder}"
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
     return 0
 
 
@@ -321,7 +370,13 @@ def _sim_workload(arguments: argparse.Namespace) -> int:
     else:
         from vinecast.sim.edges import read_edges, subscriptions_from
 
-        edges = read_edges(find_file(arguments.kind, Path(), _data_folder(arguments)))
+        data = _data_folder(arguments)
+        try:
+            path = find_file(arguments.kind, Path(), data)
+        except InputError:
+            kinds = "random, low, high or follower"
+            raise InputError(f"{arguments.kind}: neither a workload ({kinds}) nor a file") from None
+        edges = read_edges(path)
         subscriptions = subscriptions_from(edges, directed=not arguments.undirected)
     figures = describe(subscriptions)
     if arguments.json:

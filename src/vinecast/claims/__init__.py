@@ -17,7 +17,7 @@ CLAIMS: dict[str, Claim] = {claim.id: claim for claim in cyclon.CLAIMS}
 
 def select_claims(ids: Sequence[str]) -> list[Claim]:
     """The claims of these ids, in this order; ``all`` stands for every one."""
-    if list(ids) == ["all"]:
+    if [name.lower() for name in ids] == ["all"]:
         return list(CLAIMS.values())
     unknown = [name for name in ids if name.upper() not in CLAIMS]
     if unknown:

@@ -6,6 +6,7 @@ node's public key, of a topic's name), simulated ones are drawn uniformly from t
 """
 
 import hashlib
+import itertools
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,8 +64,10 @@ def simulated_ids(seed: int, count: int) -> NDArray[np.uint64]:
     """Ids of nodes 0 … count−1, uniform and distinct. [node]"""
     key = stream(seed, _IDS, 0, 0)
     ids = draw_array(key, np.arange(count))
-    while np.unique(ids).size < count:  # 2⁻⁶⁴ a pair: happens to nobody, but distinct is a promise
+    for attempt in itertools.count(1):
         _, first = np.unique(ids, return_index=True)
+        if first.size == count:  # all but a chance of 2⁻⁶⁴ a pair, but distinct is a promise
+            break
         again = np.setdiff1d(np.arange(count), first)
-        ids[again] = draw_array(key, again + (int(again.max()) + 1) * count)
+        ids[again] = draw_array(key, again + attempt * count)
     return ids

@@ -10,6 +10,7 @@ field itself, next to its docstring:
 
 import dataclasses
 import difflib
+import json
 import math
 import types
 import typing
@@ -43,6 +44,10 @@ def check(config: Any, where: str = "") -> None:
 def _check_limits(value: Any, limits: Mapping[str, Any], path: str) -> None:
     if value is None:
         return
+    if isinstance(value, tuple):
+        for i, item in enumerate(value):
+            _check_limits(item, limits, f"{path}[{i}]")
+        return
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{path} must be a finite number, not {value}")
     if "at_least" in limits and value < limits["at_least"]:
@@ -53,7 +58,7 @@ def _check_limits(value: Any, limits: Mapping[str, Any], path: str) -> None:
         raise InputError(f"{path} must be at most {limits['at_most']}, not {value}")
     if "one_of" in limits and value not in limits["one_of"]:
         choices = ", ".join(f'"{choice}"' for choice in limits["one_of"])
-        raise InputError(f'{path} must be one of {choices}, not "{value}"')
+        raise InputError(f"{path} must be one of {choices}, not {_quoted(str(value))}")
 
 
 def read(cls: type[T], table: object, where: str = "") -> T:
@@ -66,7 +71,7 @@ def read(cls: type[T], table: object, where: str = "") -> T:
     for key, value in table.items():
         path = _path(where, str(key))
         if key not in fields:
-            raise InputError(f"unknown key {path}{_did_you_mean(str(key), list(fields))}")
+            raise unknown_key(str(key), list(fields), where)
         values[key] = _convert(hints[key], value, path)
         _check_limits(values[key], fields[key].metadata, path)
     for name, field in fields.items():
@@ -90,14 +95,29 @@ def _convert(hint: Any, value: object, path: str) -> Any:
             raise InputError(f"{path} must be a list, not {_name_of(value)}")
         return tuple(_convert(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise InputError(f"{path} is too large a number") from None
     if type(value) is not hint:
         raise InputError(f"{path} must be {_wanted(hint)}, not {_name_of(value)}")
     return value
 
 
+def unknown_key(key: str, known: list[str], where: str = "") -> InputError:
+    """What to say of a key that nobody knows."""
+    close = difflib.get_close_matches(key, known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
+    return InputError(f"unknown key {_path(where, key)} ({hint})")
+
+
 def _path(where: str, key: str) -> str:
+    key = key if key.isprintable() else _quoted(key)
     return f"{where}.{key}" if where else key
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _wanted(hint: type) -> str:
@@ -109,11 +129,6 @@ def _name_of(value: object) -> str:
     if isinstance(value, Mapping):
         return "a table"
     return names.get(type(value), "a list" if isinstance(value, list | tuple) else type(value).__name__)
-
-
-def _did_you_mean(key: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(key, known, n=1)
-    return f" (did you mean {close[0]}?)" if close else f" (known here: {', '.join(known)})"
 
 
 def as_table(config: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ function runs as plain Python. ``VINECAST_COMPILE=0`` in the environment switche
 
 Rules are written in the part of Python that both understand:
 
-- every 64-bit word that comes in goes through ``word(...)`` (Numba makes a float of signed plus unsigned)
+- every 64-bit word that comes in goes through ``word(...)`` (Numba mixes signed and unsigned in its own ways)
   and results are cut with ``& WORD_MASK``: exact integers in plain Python, machine words
   (where the mask costs nothing) when compiled;
 - a value read from an array is passed through ``int(...)`` before arithmetic, so that NumPy's narrow
@@ -54,15 +54,12 @@ def _sources_digest() -> str:
 
 def _prepare_cache() -> bool:
     """Point Numba at a cache folder for exactly these sources; False when no folder can be written."""
-    root = os.environ.get("VINECAST_CACHE_DIR")
-    base = (
-        Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "vinecast"
-    )
-    folder = base / f"rules-{_sources_digest()}"
     try:
+        base = _cache_base()
+        folder = base / f"rules-{_sources_digest()}"
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: a user without a home
         return False
     if not os.access(folder, os.W_OK):
         return False
@@ -71,6 +68,12 @@ def _prepare_cache() -> bool:
         shutil.rmtree(old, ignore_errors=True)
     _numba.config.CACHE_DIR = str(folder)
     return True
+
+
+def _cache_base() -> Path:
+    if named := os.environ.get("VINECAST_CACHE_DIR"):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vinecast"
 
 
 def _age_of(folder: Path) -> float:
@@ -97,7 +100,12 @@ def rule(function: F) -> F:
     """Compile ``function`` where Numba is installed, else leave it as it is."""
     if _numba is None:
         return function
-    compiled: F = _numba.njit(nogil=True, cache=_cached, error_model="numpy")(function)
+    return _compile(function, None)
+
+
+def _compile(function: F, signatures: Any) -> F:
+    cached = _cached and Path(function.__code__.co_filename).is_file()  # not what is typed at a prompt
+    compiled: F = _numba.njit(signatures, nogil=True, cache=cached, error_model="numpy")(function)
     return compiled
 
 
@@ -111,6 +119,4 @@ def rule_on_words(function: F) -> F:
     if _numba is None:
         return function
     arity = function.__code__.co_argcount
-    signature = (_numba.types.uint64,) * arity
-    compiled: F = _numba.njit([signature], nogil=True, cache=_cached, error_model="numpy")(function)
-    return compiled
+    return _compile(function, [(_numba.types.uint64,) * arity])

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from vinecast.core.errors import InputError
 from vinecast.core.rule import COMPILED
 from vinecast.protocols.cyclon import Cyclon, CyclonConfig
 from vinecast.protocols.cyclon.sweep import CyclonSweep
@@ -25,6 +26,7 @@ from vinecast.sim.sweep import SweepEngine
 
 SEED = 1
 WARM_UP = 5
+SMALLEST = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,8 @@ def cold_start(rounds: int) -> float:
 
 def bench_sim(nodes: int, rounds: int, largest: int, threads: int = 2) -> Iterator[Result]:
     """All figures, one after the other."""
+    if min(nodes, largest) < SMALLEST:
+        raise InputError(f"a benchmark needs at least {SMALLEST} nodes")
     if not COMPILED:
         yield Result("rules", "plain Python", 0.0, "compiled", False)
     engines = [

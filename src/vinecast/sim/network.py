@@ -21,6 +21,7 @@ from vinecast.core.rule import rule
 from vinecast.sim.textfile import lines_of
 
 MS_US = 1000
+RTT_MS_MAX = 3_600_000
 _SITES = purpose("network.sites")
 _SIDES = purpose("network.sides")
 _FATE = purpose("network.fate")
@@ -32,7 +33,7 @@ class Partition:
 
     from_s: float = limited(at_least=0)
     """Seconds into the run at which it begins."""
-    to_s: float = limited(at_least=0)
+    to_s: float = limited(at_least=0, at_most=1e10)
     """Seconds into the run at which it heals."""
     share: float = limited(0.5, at_least=0, at_most=1)
     """Share of the nodes on the smaller side; which ones is a keyed draw."""
@@ -84,8 +85,8 @@ def read_matrix(path: Path) -> NDArray[np.float64]:
             row = np.array(line.split(), dtype=np.float64)
         except ValueError:
             raise InputError(f"{path}:{number}: not a row of numbers") from None
-        if not np.isfinite(row).all() or (row < 0).any():
-            raise InputError(f"{path}:{number}: a round-trip time must be finite and not negative")
+        if not ((row >= 0) & (row <= RTT_MS_MAX)).all():
+            raise InputError(f"{path}:{number}: a round-trip time must be between 0 and {RTT_MS_MAX:,} ms")
         if rows and row.size != rows[0].size:
             raise InputError(f"{path}:{number}: {row.size} columns where the first row has {rows[0].size}")
         rows.append(row)

@@ -7,9 +7,11 @@ overlay, measured cycle by cycle), ``records.parquet`` (trace records, when the 
 
 import dataclasses
 import json
+import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -145,10 +147,17 @@ class _Director:
     def _availability(self, resolved: Resolved, data: Path | None) -> Availability | None:
         scenario, churn = self.scenario, self.scenario.churn
         if churn.kind == "trace" and churn.trace is not None:
-            return read_avt(find_file(churn.trace, resolved.folder, data)).take(scenario.nodes)
+            path = find_file(churn.trace, resolved.folder, data)
+            trace = read_avt(path)
+            if trace.nodes < scenario.nodes:
+                raise InputError(f"nodes: {path} has only {trace.nodes:,} nodes, not {scenario.nodes:,}")
+            return trace.take(scenario.nodes)
         if churn.kind == "onoff":
             horizon_s = scenario.cycles * resolved.config.period_us / 1e6
-            return on_off(scenario.seed, scenario.nodes, horizon_s, churn.mean_on_s, churn.mean_off_s)
+            try:
+                return on_off(scenario.seed, scenario.nodes, horizon_s, churn.mean_on_s, churn.mean_off_s)
+            except InputError as error:
+                raise InputError(f"churn.mean_on_s and churn.mean_off_s: {error}") from None
         return None
 
     def before(self, cycle: int) -> None:
@@ -158,9 +167,9 @@ class _Director:
             return
         if cycle == 0:
             self._start_first(np.arange(self.scenario.nodes))
-        for fault in self.scenario.faults:
+        for number, fault in enumerate(self.scenario.faults):
             if fault.at_cycle == cycle:
-                self._inflict(cycle, fault)
+                self._inflict(cycle, number, fault)
 
     def _follow(self, cycle: int, mask: Any) -> None:
         online = self.world.online
@@ -200,7 +209,7 @@ class _Director:
         contacts = choose_contacts(self.scenario.seed, cycle, nodes, pool, self.scenario.start.join_contacts)
         self._start(nodes, contacts, keep_state)
 
-    def _inflict(self, cycle: int, fault: Fault) -> None:
+    def _inflict(self, cycle: int, number: int, fault: Fault) -> None:
         online = self.world.online
         if fault.kind == "join":
             nodes = np.arange(self.joined, self.joined + (fault.count or 0))
@@ -209,7 +218,7 @@ class _Director:
             return
         pool = np.flatnonzero(self.absent if fault.kind == "restart" else online)
         count = fault.count if fault.count is not None else round((fault.share or 0.0) * pool.size)
-        key = stream(self.scenario.seed, _VICTIMS, cycle, self.scenario.faults.index(fault))
+        key = stream(self.scenario.seed, _VICTIMS, cycle, number)
         chosen = np.sort(pool[shuffled(key, pool.size)[:count]])
         self.absent[chosen] = fault.kind != "restart"
         if fault.kind == "restart":
@@ -260,40 +269,77 @@ def run_to_folder(
         from vinecast.sim.records import TraceWriter, write_rows
     except ImportError as error:
         raise MissingExtraError("running a scenario", "sim", error.name or "a package") from None
-    with new_folder(folder, replace) as partial:
-        wants_records = resolved.scenario.engine == "event" and resolved.scenario.event.records
-        writer = TraceWriter(partial / "records.parquet") if wants_records else None
-        try:
-            outcome = simulate(resolved, threads=threads, data=data, progress=progress, trace=writer)
-        finally:
+    try:
+        with new_folder(folder, replace) as partial:
+            wants_records = resolved.scenario.engine == "event" and resolved.scenario.event.records
+            writer = TraceWriter(partial / "records.parquet") if wants_records else None
+            try:
+                outcome = simulate(resolved, threads=threads, data=data, progress=progress, trace=writer)
+            finally:
+                if writer is not None:
+                    writer.close()
             if writer is not None:
-                writer.close()
-        if writer is not None:
-            outcome.summary["records"] = writer.rows
-        write_rows(partial / "cycles.parquet", outcome.rows, CYCLE_COLUMNS)
-        (partial / "scenario.toml").write_text(tomli_w.dumps(resolved.table()), encoding="utf-8")
-        text = json.dumps(outcome.summary, indent=2, sort_keys=True, ensure_ascii=False)
-        (partial / "summary.json").write_text(text + "\n", encoding="utf-8")
+                outcome.summary["records"] = writer.rows
+            write_rows(partial / "cycles.parquet", outcome.rows, CYCLE_COLUMNS)
+            toml = tomli_w.dumps(_portable(resolved, folder))
+            (partial / "scenario.toml").write_text(toml, encoding="utf-8")
+            text = json.dumps(outcome.summary, indent=2, sort_keys=True, ensure_ascii=False)
+            (partial / "summary.json").write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror or error})") from None
     return outcome
+
+
+def _portable(resolved: Resolved, folder: Path) -> dict[str, Any]:
+    """The resolved scenario as it will stand in the run's folder, from which its files are found again."""
+    table = resolved.table()
+    for section, key in (("churn", "trace"), ("network", "matrix")):
+        name = table.get(section, {}).get(key)
+        if name is not None and (resolved.folder / name).is_file():
+            table[section][key] = os.path.relpath((resolved.folder / name).resolve(), folder.resolve())
+    return table
+
+
+RUN_FILES = {"scenario.toml", "summary.json", "cycles.parquet", "records.parquet"}
 
 
 @contextmanager
 def new_folder(folder: Path, replace: bool) -> Iterator[Path]:
-    """A folder to fill, which takes its name only when the block ends well."""
-    if folder.exists() and not replace:
-        raise InputError(f"{folder} exists already: choose another --out, or --force to replace it")
-    if folder.exists() and not (folder / "summary.json").is_file():
-        raise InputError(f"{folder} is not a run's folder, so it is not replaced: choose another --out")
-    partial = folder.with_name(f".{folder.name}.partial")
+    """A folder to fill, which takes its name only when all is well; an earlier run stays until then."""
+    _check_place(folder, replace)
+    place = folder.absolute()
+    made = [parent for parent in place.parents if not parent.exists()]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=".partial", dir=place.parent))
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
-    try:
+        partial.chmod(0o755)
         yield partial
-        if folder.exists():
-            shutil.rmtree(folder)
-        partial.rename(folder)
+        _check_place(folder, replace)
+        old = place.rename(partial.with_suffix(".old")) if place.exists() else None
+        try:
+            partial.rename(place)
+        except OSError:
+            if old is not None:
+                old.rename(place)
+            raise
+        if old is not None:
+            shutil.rmtree(old)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        if not place.exists():
+            for parent in made:
+                with suppress(OSError):
+                    parent.rmdir()
+
+
+def _check_place(folder: Path, replace: bool) -> None:
+    """Refuse a place that a run must not take."""
+    if folder.is_symlink() or folder.resolve() in (Path.cwd(), *Path.cwd().parents):
+        raise InputError(f"{folder} is not a place for a run: choose a folder of its own with --out")
+    if not folder.exists():
+        return
+    if not replace:
+        raise InputError(f"{folder} exists already: choose another --out, or --force to replace it")
+    found = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if not found <= RUN_FILES or "summary.json" not in found:
+        raise InputError(f"{folder} is not a run's folder, so it is not replaced: choose another --out")

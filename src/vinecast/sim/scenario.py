@@ -5,18 +5,20 @@ impossible value is one sentence that names the key. Where and how fast it runs 
 part of a scenario: those are options of the command, and never change the result.
 """
 
+import dataclasses
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vinecast.core.config import as_table, check, limited, read
+from vinecast.core.config import as_table, check, limited, read, unknown_key
 from vinecast.core.draws import SEED_MAX
 from vinecast.core.errors import InputError
 from vinecast.sim.network import NetworkConfig
 from vinecast.systems import SYSTEMS
 
+NODES_MAX = 2**31 - 2
 FAULTS = ("crash", "leave", "join", "restart")
 
 
@@ -36,7 +38,7 @@ class EventConfig:
 
     timers: str = limited("spread", one_of=("spread", "synchronised"))
     """Whether nodes start at random moments of a cycle, as live ones do, or all at its beginning."""
-    clock_offset_ms: float = limited(0.0, at_least=0)
+    clock_offset_ms: float = limited(0.0, at_least=0, at_most=1e12)
     """Clocks are off by up to this many milliseconds, either way."""
     clock_drift_ppm: float = limited(0.0, at_least=0, at_most=100_000)
     """Clocks run fast or slow by up to this many parts per million."""
@@ -116,9 +118,9 @@ class Scenario:
     """What to call it."""
     seed: int = limited(at_least=0, at_most=SEED_MAX)
     """The source of every random decision."""
-    nodes: int = limited(at_least=2, at_most=2**31 - 2)
+    nodes: int = limited(at_least=2, at_most=NODES_MAX)
     """Nodes at the beginning, or, under churn, all that can ever be on line."""
-    cycles: int = limited(at_least=1)
+    cycles: int = limited(at_least=1, at_most=100_000_000)
     """How long it runs, in periods of the system."""
     system: str = limited("cyclon", one_of=tuple(SYSTEMS))
     """What the nodes run; its configuration is the table of the same name."""
@@ -136,10 +138,14 @@ class Scenario:
 
     def __post_init__(self) -> None:
         check(self)
-        if not self.name or "/" in self.name or self.name.startswith("."):
-            raise InputError("name must not be empty, hidden or contain a slash")
+        if not 0 < len(self.name) <= 100 or not self.name.isprintable():
+            raise InputError("name must be 1 to 100 printable characters")
+        if "/" in self.name or self.name.startswith("."):
+            raise InputError("name must not begin with a dot or contain a slash")
         if self.faults and self.churn.kind != "none":
             raise InputError("faults and churn cannot be combined in one scenario")
+        if self.population > NODES_MAX:
+            raise InputError(f"faults must not let more than {NODES_MAX:,} nodes join")
         for fault in self.faults:
             if fault.at_cycle >= self.cycles:
                 raise InputError(f"a fault at cycle {fault.at_cycle} never happens in {self.cycles} cycles")
@@ -173,6 +179,10 @@ def resolve(tables: Mapping[str, Any], folder: Path) -> Resolved:
     rest = dict(tables)
     system = rest.get("system", "cyclon")
     config_table = rest.pop(system, {}) if isinstance(system, str) and system in SYSTEMS else {}
+    known = [field.name for field in dataclasses.fields(Scenario)]
+    for key in rest:
+        if key not in known:
+            raise unknown_key(key, [*known, *SYSTEMS])
     scenario = read(Scenario, rest)
     if scenario.engine == "sweep":
         if SYSTEMS[scenario.system].sweep is None:
@@ -196,7 +206,7 @@ def read_scenario(path: Path, overrides: Mapping[str, Any] | None = None) -> Res
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8 text") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, or what Python itself refuses
         raise InputError(f"{path}: not valid TOML: {error}") from None
     try:
         return resolve({**tables, **(overrides or {})}, path.parent)

@@ -9,9 +9,15 @@ from typing import Any
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
 from vinecast.core.errors import InputError, MissingExtraError
+from vinecast.sim.run import CYCLE_COLUMNS
 
+SUMMARY_KEYS = (
+    *("name", "description", "system", "seed", "nodes", "cycles", "period_s", "came", "went"),
+    *("connected_throughout", "final"),
+)
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 60
 
@@ -35,14 +41,21 @@ def load(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         from vinecast.sim.records import read_rows
     except ImportError as error:
         raise MissingExtraError("reading a run", "sim", error.name or "a package") from None
+    for name in ("summary.json", "cycles.parquet"):
+        if not (folder / name).is_file():
+            raise InputError(f"{folder} is not a run's folder ({name} is not there)")
     try:
-        summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-        return summary, read_rows(folder / "cycles.parquet")
-    except FileNotFoundError as error:
-        name = Path(error.filename or "summary.json").name
-        raise InputError(f"{folder} is not a run's folder ({name} is not there)") from None
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        rows = read_rows(folder / "cycles.parquet")
     except (OSError, ValueError) as error:
-        raise InputError(f"{folder} cannot be read as a run's folder: {error}") from None
+        reason = " ".join(str(error).split())
+        raise InputError(f"{folder} cannot be read as a run's folder: {reason}") from None
+    final = summary.get("final") if isinstance(summary, dict) else None
+    if not isinstance(final, dict) or not set(SUMMARY_KEYS) <= set(summary):
+        raise InputError(f"{folder / 'summary.json'} is not the summary of a run")
+    if not rows or not set(CYCLE_COLUMNS) <= set(rows[0]) or not set(CYCLE_COLUMNS) <= set(final):
+        raise InputError(f"{folder / 'cycles.parquet'} does not hold a run's measurements")
+    return summary, rows
 
 
 def show(console: Console, summary: dict[str, Any], rows: list[dict[str, Any]]) -> None:
@@ -50,10 +63,11 @@ def show(console: Console, summary: dict[str, Any], rows: list[dict[str, Any]]) 
     setting = summary.get("setting", "machines on the event engine")
     where = f"{summary['nodes']:,} nodes · {summary['cycles']:,} cycles of {summary['period_s']:g} s"
     title = f"{summary['system']} · {where} · {setting} · seed {summary['seed']}"
-    console.print(Panel(summary["description"] or summary["name"], title=title, expand=False))
+    text = Text(summary["description"] or summary["name"])
+    console.print(Panel(text, title=Text(title), expand=False))
     console.print(_pictures(rows))
     for sentence in _sentences(summary, rows):
-        console.print(f"• {sentence}", highlight=False)
+        console.print(f"• {sentence}", highlight=False, markup=False)
 
 
 def _pictures(rows: list[dict[str, Any]]) -> Table:

@@ -101,7 +101,7 @@ class SweepWorld:
 
 
 class EventWorld:
-    """A world on the event engine."""
+    """A world on the event engine. ``online`` is who will be on line when the cycle ends. [node]"""
 
     def __init__(
         self,
@@ -118,6 +118,8 @@ class EventWorld:
         self._seed = seed
         self._event = event
         self._period_us: int = config.period_us
+        self.online: NDArray[np.bool_] = np.zeros(nodes, dtype=np.bool_)
+        self._changed_us = np.zeros(nodes, dtype=np.int64)
         skewed = event.clock_offset_ms or event.clock_drift_ppm
         self.engine = EventEngine(
             lambda node: system.machine(config, seed, node),
@@ -135,11 +137,6 @@ class EventWorld:
         offset_us = int(ahead * self._event.clock_offset_ms * MS_US)
         return Clock(offset_us, fast * self._event.clock_drift_ppm * 1e-6)
 
-    @property
-    def online(self) -> NDArray[np.bool_]:
-        """[node]"""
-        return np.array(self.engine.online, dtype=np.bool_)
-
     def views(self) -> NDArray[np.int32]:
         """[node, slot]"""
         return np.stack(
@@ -148,18 +145,27 @@ class EventWorld:
 
     def start(self, nodes: Nodes, contacts: Contacts, keep_state: bool) -> None:
         """See ``World``. With spread timers a node comes up at a random moment of the cycle."""
-        now = self.cycle * self._period_us
-        waits = np.zeros(nodes.size)
+        at_us = self._at(nodes)
         if self._event.timers == "spread":
             waits = unit_array(stream(self._seed, _SPREAD, self.cycle, 0), nodes) * self._period_us
-        for node, wait, known in zip(nodes.tolist(), waits.tolist(), contacts.tolist(), strict=True):
-            self.engine.start(node, now + int(wait), tuple(known), keep_state=keep_state)
+            at_us = np.maximum(at_us, self.cycle * self._period_us + waits.astype(np.int64))
+        for node, at, known in zip(nodes.tolist(), at_us.tolist(), contacts.tolist(), strict=True):
+            self.engine.start(node, at, tuple(known), keep_state=keep_state)
+        self.online[nodes] = True
+        self._changed_us[nodes] = at_us
 
     def stop(self, nodes: Nodes, graceful: bool) -> None:
         """See ``World``."""
         stop = self.engine.leave if graceful else self.engine.crash
-        for node in nodes.tolist():
-            stop(node, self.cycle * self._period_us)
+        at_us = self._at(nodes)
+        for node, at in zip(nodes.tolist(), at_us.tolist(), strict=True):
+            stop(node, at)
+        self.online[nodes] = False
+        self._changed_us[nodes] = at_us
+
+    def _at(self, nodes: Nodes) -> NDArray[np.int64]:
+        """The beginning of the cycle, or when the node last came or went, if that is still to come."""
+        return np.maximum(self._changed_us[nodes], self.cycle * self._period_us)
 
     def advance(self) -> None:
         """See ``World``."""

@@ -1,0 +1,148 @@
+"""The papers' claims: each holds at the small scale, and the command says so."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vinecast.claims import CLAIMS, Claim, Setup, check_claim, select_claims
+from vinecast.claims.claim import Measured
+from vinecast.cli import main
+from vinecast.core.errors import InputError
+
+seen: list[Setup] = []
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_the_claim_holds(name: str) -> None:
+    verdict = check_claim(CLAIMS[name], Setup("small", threads=2))
+    assert verdict.holds, verdict.measured
+    assert verdict.measured
+    assert json.loads(json.dumps(verdict.as_dict(), allow_nan=False))["claim"] == name
+
+
+def test_real_latencies(data_folder: Path) -> None:
+    verdict = check_claim(CLAIMS["CY-3"], Setup("small", data=data_folder))
+    assert "PlanetLab" in verdict.measured
+    assert verdict.holds, verdict.measured
+
+
+def test_threads_do_not_change_what_is_measured() -> None:
+    one, three = (check_claim(CLAIMS["CY-2"], Setup("small", threads=n)) for n in (1, 3))
+    assert one == three
+
+
+def test_every_claim_says_what_and_where() -> None:
+    for name, claim in CLAIMS.items():
+        assert name == claim.id == claim.id.upper()
+        assert claim.title
+        assert claim.paper
+        assert claim.source
+
+
+def test_selecting_claims() -> None:
+    first, second, *_ = CLAIMS.values()
+    assert select_claims(["all"]) == list(CLAIMS.values())
+    assert select_claims([second.id, first.id.lower(), second.id]) == [second, first]
+    with pytest.raises(InputError, match=r"^unknown claim XX-1 \(known: CY-1, "):
+        select_claims([first.id, "XX-1"])
+
+
+def test_selecting_all_in_capitals() -> None:
+    assert select_claims(["ALL"]) == list(CLAIMS.values())
+
+
+def made_up(name: str, holds: bool) -> Claim:
+    def measure(setup: Setup) -> Measured:
+        seen.append(setup)
+        return Measured(f"{name} measured", holds, {"number": 7})
+
+    return Claim(name, f"{name} title", f"{name} paper", f"{name} source", measure)
+
+
+@pytest.fixture
+def _made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen.clear()
+    monkeypatch.delenv("VINECAST_DATA", raising=False)
+    monkeypatch.setitem(CLAIMS, "XX-1", made_up("XX-1", True))
+    monkeypatch.setitem(CLAIMS, "XX-2", made_up("XX-2", False))
+
+
+def test_without_arguments_claims_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    for claim in CLAIMS.values():
+        assert claim.id in out
+        assert claim.title in out
+    assert main(["reproduce", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [entry["claim"] for entry in listed] == list(CLAIMS)
+    assert set(listed[0]) == {"claim", "title", "paper", "source"}
+
+
+@pytest.mark.usefixtures("_made_up")
+def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "xx-1", "--scale", "small", "--seed", "5", "--threads", "3"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = [
+        [cell.strip() for cell in line.strip("┃│").replace("┃", "│").split("│")] for line in out.splitlines()
+    ]
+    assert ["claim", "paper", "measured", "holds"] in lines
+    assert ["XX-1 XX-1 title", "XX-1 paper", "XX-1 measured", "yes"] in lines
+    assert "scale: small" in out
+    assert seen == [Setup("small", 5, 3, None)]
+
+
+@pytest.mark.usefixtures("_made_up")
+@pytest.mark.parametrize(
+    ("ids", "code"),
+    [(["XX-1"], 0), (["XX-2"], 1), (["XX-1", "XX-2"], 1), (["XX-2", "XX-1"], 1)],
+)
+def test_the_exit_code_says_whether_all_hold(
+    capsys: pytest.CaptureFixture[str], ids: list[str], code: int
+) -> None:
+    assert main(["reproduce", *ids]) == code
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.count("no ") >= code
+    assert main(["reproduce", *ids, "--json"]) == code
+    verdicts: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    assert [verdict["claim"] for verdict in verdicts] == ids
+    assert [verdict["holds"] for verdict in verdicts] == [name == "XX-1" for name in ids]
+    assert verdicts[0] == {
+        "claim": ids[0],
+        "title": f"{ids[0]} title",
+        "paper": f"{ids[0]} paper",
+        "source": f"{ids[0]} source",
+        "measured": f"{ids[0]} measured",
+        "values": {"number": 7},
+        "holds": ids[0] == "XX-1",
+    }
+
+
+@pytest.mark.usefixtures("_made_up")
+def test_the_paper_scale_is_the_default() -> None:
+    assert main(["reproduce", "XX-1"]) == 0
+    assert seen[0].scale == "paper"
+
+
+@pytest.mark.usefixtures("_made_up")
+@pytest.mark.parametrize(
+    ("arguments", "start"),
+    [
+        (["CY-99"], "unknown claim CY-99 (known: CY-1, "),
+        (["XX-1", "nonsense"], "unknown claim nonsense (known: CY-1, "),
+        (["XX-1", "--data", "/nowhere"], "/nowhere: no such data folder"),
+        (["CY-1", "--scale", "small", "--seed", "-1"], "argument --seed: '-1' is not a whole number"),
+    ],
+)
+def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: list[str], start: str) -> None:
+    assert main(["reproduce", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith(f"vinecast: {start}")
+    assert seen == []
