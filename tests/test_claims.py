@@ -92,7 +92,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert ["claim", "paper", "measured", "holds"] in lines
     assert ["XX-1 XX-1 title", "XX-1 paper", "XX-1 measured", "yes"] in lines
-    assert "scale: small" in out
+    assert "--scale small" in out
     assert seen == [Setup("small", 5, 3, None)]
 
 

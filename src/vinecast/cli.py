@@ -191,6 +191,7 @@ def _add_reproduce(commands: Any) -> None:
         "check claims of the papers: claim, paper's value, ours, whether it holds",
         "vinecast reproduce CY-1 CY-2 --scale small",
     )
+    _add_markdown(reproduce)
     reproduce.add_argument(
         "claims", nargs="*", metavar="CLAIM", help="claim ids; none lists all; 'all' checks all"
     )
@@ -424,17 +425,12 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json([verdict.as_dict() for verdict in verdicts])
     else:
-        from rich.table import Table
-
-        table = Table(
-            "claim", "paper", "measured", "holds", title=f"scale: {arguments.scale}", show_lines=True
-        )
-        for verdict in verdicts:
-            holds = "[green]yes[/]" if verdict.holds else "[red]no[/]"
-            table.add_row(
-                f"{verdict.claim.id} {verdict.claim.title}", verdict.claim.paper, verdict.measured, holds
-            )
-        _console().print(table)
+        rows = [
+            (f"{v.claim.id} {v.claim.title}", v.claim.paper, v.measured, "yes" if v.holds else "no")
+            for v in verdicts
+        ]
+        title = f"vinecast reproduce --scale {arguments.scale} --seed {arguments.seed}"
+        _print_table(("claim", "paper", "measured", "holds"), rows, title, arguments.markdown)
     return 0 if all(verdict.holds for verdict in verdicts) else 1
 
 
