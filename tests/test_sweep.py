@@ -14,15 +14,15 @@ from vinecast.sim.sweep import SweepEngine
 class Recorder(CyclonSweep):
     """A sweep whose phases only note which nodes they were given."""
 
-    def synchronous_phases(self) -> tuple[Phase, ...]:
+    def synchronous_phases(self, workers: int = 1) -> tuple[Phase, ...]:
         self.visits = np.zeros((2, self.nodes), dtype=np.int64)
 
         def visit(phase: int, begin: int, end: int) -> None:
             self.visits[phase, begin:end] += 1
 
         return (
-            Phase("divisible", lambda begin, end: visit(0, begin, end)),
-            Phase("whole", lambda begin, end: visit(1, begin, end), divisible=False),
+            Phase("divisible", lambda begin, end, worker: visit(0, begin, end)),
+            Phase("whole", lambda begin, end, worker: visit(1, begin, end), divisible=False),
         )
 
 
@@ -56,8 +56,8 @@ def test_memory_is_reported_a_node() -> None:
 
 def test_an_error_in_a_phase_comes_out() -> None:
     class Broken(CyclonSweep):
-        def synchronous_phases(self) -> tuple[Phase, ...]:
-            def fail(begin: int, end: int) -> None:
+        def synchronous_phases(self, workers: int = 1) -> tuple[Phase, ...]:
+            def fail(begin: int, end: int, worker: int) -> None:
                 raise ZeroDivisionError
 
             return (Phase("broken", fail),)

@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One pass of a synchronous cycle over nodes begin … end−1, writing only what those nodes own."""
+    """One pass of a synchronous cycle over nodes begin … end−1, writing only what those nodes own.
+
+    ``run(begin, end, worker)``: the worker's number is for working memory, never for the result.
+    """
 
     name: str
-    run: Callable[[int, int], None]
+    run: Callable[[int, int, int], None]
     divisible: bool = True
     """Whether ranges may run at the same time; a pass that is not runs once, over all nodes."""
 
@@ -60,6 +63,6 @@ class Sweep(Protocol):
         """Everybody's turn once, in the keyed order of the instant."""
         ...
 
-    def synchronous_phases(self) -> tuple[Phase, ...]:
-        """The passes of a synchronous cycle, in order."""
+    def synchronous_phases(self, workers: int) -> tuple[Phase, ...]:
+        """The passes of a synchronous cycle, in order, for so many workers at a time."""
         ...

@@ -11,7 +11,7 @@ from vinecast.core.errors import InputError
 from vinecast.core.sweep import Phase, Sweep
 
 SETTINGS = ("sequential", "synchronous")
-RANGES_PER_THREAD = 4  # ours: small enough to even out nodes that have more to do than others
+RANGES_PER_THREAD = 16  # ours: small enough to even out nodes that have more to do than others
 
 
 class SweepEngine:
@@ -37,20 +37,31 @@ class SweepEngine:
             if self.setting == "sequential":
                 self.sweep.sequential_cycle(self.cycle * self.period_us)
             else:
-                for phase in self.sweep.synchronous_phases():
+                for phase in self.sweep.synchronous_phases(self.threads):
                     self._run_phase(phase)
             if progress is not None:
                 progress(self.cycle)
             self.cycle += 1
 
     def _run_phase(self, phase: Phase) -> None:
-        nodes = self.sweep.nodes
-        if self._pool is None or not phase.divisible:
-            phase.run(0, nodes)
+        if phase.divisible:
+            self.divide(self.sweep.nodes, phase.run)
+        else:
+            phase.run(0, self.sweep.nodes, 0)
+
+    def divide(self, count: int, run: Callable[[int, int, int], None]) -> None:
+        """Run a pass over 0 … count−1 (nodes, topics), in ranges, on all threads."""
+        if self._pool is None:
+            run(0, count, 0)
             return
-        parts = min(self.threads * RANGES_PER_THREAD, max(nodes, 1))
-        edges = [nodes * part // parts for part in range(parts + 1)]
-        for _ in self._pool.map(phase.run, edges[:-1], edges[1:]):
+        parts = min(self.threads * RANGES_PER_THREAD, max(count, 1))
+        ranges = iter([(count * part // parts, count * (part + 1) // parts) for part in range(parts)])
+
+        def work(worker: int) -> None:
+            for begin, end in ranges:  # shared: whoever is free takes the next one
+                run(begin, end, worker)
+
+        for _ in self._pool.map(work, range(self.threads)):
             pass
 
     @property

@@ -75,28 +75,28 @@ class CyclonSweep:
             self.seed, self.config.gossip_size, order,
         )  # fmt: skip
 
-    def synchronous_phases(self) -> tuple[Phase, ...]:
+    def synchronous_phases(self, workers: int = 1) -> tuple[Phase, ...]:
         """Everyone requests, the requests are sorted by partner, partners answer, everyone merges."""
         if self._mailbox is None:
             self._mailbox = _Mailbox(self.nodes, self.config.gossip_size)
         box, gossip_size = self._mailbox, self.config.gossip_size
 
-        def request(begin: int, end: int) -> None:
+        def request(begin: int, end: int, worker: int) -> None:
             prepare_requests(
                 self.peers, self.ages, self.extent, self.online, self.cycles, self.seed, gossip_size,
                 box.peers, box.ages, box.count, box.partner, begin, end,
             )  # fmt: skip
 
-        def sort_mail(begin: int, end: int) -> None:
+        def sort_mail(begin: int, end: int, worker: int) -> None:
             group_requests(box.partner, box.start, box.initiator)
 
-        def answer(begin: int, end: int) -> None:
+        def answer(begin: int, end: int, worker: int) -> None:
             answer_requests(
                 self.peers, self.ages, self.extent, self.online, self.cycles, self.seed, gossip_size,
                 box.peers, box.ages, box.count, box.start, box.initiator, begin, end,
             )  # fmt: skip
 
-        def merge(begin: int, end: int) -> None:
+        def merge(begin: int, end: int, worker: int) -> None:
             merge_answers(
                 self.peers, self.ages, self.extent, box.peers, box.ages, box.count, box.partner, begin, end
             )

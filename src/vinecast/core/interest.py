@@ -1,0 +1,152 @@
+"""Interest: who shares which topics with whom, and how much that is worth to somebody.
+
+The worth of candidate q for p is S4's formula 2.1: the sum over shared topics t of |T_p|^(k − |S_t|), where
+S_t are the neighbours that p has for t already and k is how many it wants. The powers leave 64-bit integers
+at a few thousand topics; what the formula orders by is, in this order, the number of shared topics that lack
+k neighbours, that lack k − 1, … and that lack none. ``worth`` is exactly that list of numbers, packed into
+one word, thirteen bits a class and twelve for the topics that lack none; comparing words compares lists.
+S0 §5.2 breaks ties by the number of shared topics, which among equal lists of lacks is the same order.
+
+Topics are looked up through a *mark*: a word a topic of the whole system, zero everywhere except for the
+topics of the node that is being served, where it is what sharing that topic is worth. Whoever marks also
+unmarks.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vinecast.core.draws import mix, substream
+from vinecast.core.machine import NOBODY
+from vinecast.core.rule import rule, word
+
+WANTED_MAX = 4
+"""The most neighbours a topic that can be wanted: one class for each that may be missing."""
+
+TOPICS_MAX = 8191
+"""The most topics that a node can subscribe to, since the numbers of a class have thirteen bits."""
+
+COVERED_MAX = 4095
+"""Topics that lack nothing count up to here; beyond, more of them make no difference."""
+
+Topics = NDArray[np.int32]
+Coverage = NDArray[np.uint8]
+Mark = NDArray[np.uint64]
+
+_CLASS = np.array([1, 1 << 12, 1 << 25, 1 << 38, 1 << 51], dtype=np.uint64)  # by how many are missing
+_COVERED = word(COVERED_MAX)
+_TWELVE = word(12)
+
+
+class Scratch(NamedTuple):
+    """Working memory of one thread: made once, left as it was found."""
+
+    mark: Mark
+    """[topic], 0"""
+    row_of: NDArray[np.int32]
+    """[topic], 0"""
+    seen: NDArray[np.int32]
+    """[peer], the stamp of the last gathering that met it"""
+    stamp: NDArray[np.int32]
+    """[1], the last gathering"""
+    peers: NDArray[np.int32]
+    """[candidate]"""
+    ages: NDArray[np.uint16]
+    """[candidate]"""
+    best: NDArray[np.int32]
+    """[place], the chosen candidates"""
+    worth: NDArray[np.uint64]
+    """[place], their worth"""
+    near: NDArray[np.int32]
+    """[topic in common, place on the ring]"""
+    near_ages: NDArray[np.uint16]
+    """[topic in common, place on the ring]"""
+
+
+def make_scratch(peers: int, topics: int, topics_a_node: int, most: int) -> Scratch:
+    """Working memory for a system of so many peers and topics; ``most`` is the longest list ever chosen."""
+    candidates = 4 * topics_a_node + 4 * most + 1
+    return Scratch(
+        mark=np.zeros(topics, dtype=np.uint64),
+        row_of=np.zeros(topics, dtype=np.int32),
+        seen=np.zeros(peers, dtype=np.int32),
+        stamp=np.zeros(1, dtype=np.int32),
+        peers=np.zeros(candidates, dtype=np.int32),
+        ages=np.zeros(candidates, dtype=np.uint16),
+        best=np.zeros(most, dtype=np.int32),
+        worth=np.zeros(most, dtype=np.uint64),
+        near=np.zeros((max(topics_a_node, 1), 4), dtype=np.int32),
+        near_ages=np.zeros((max(topics_a_node, 1), 4), dtype=np.uint16),
+    )
+
+
+@rule
+def mark_lacks(mark: Mark, topics: Topics, coverage: Coverage, wanted: int) -> None:
+    """Mark a node's topics with what sharing each is worth to it."""
+    for i in range(topics.size):
+        lack = wanted - int(coverage[i])
+        mark[topics[i]] = _CLASS[lack if lack > 0 else 0]
+
+
+@rule
+def unmark(mark: Mark, topics: Topics) -> None:
+    """Undo ``mark_lacks``."""
+    for i in range(topics.size):
+        mark[topics[i]] = 0
+
+
+@rule
+def worth(mark: Mark, topics: Topics) -> int:
+    """What a candidate with these topics is worth to the node whose topics are marked."""
+    if topics.size <= COVERED_MAX:
+        packed = word(0)
+        for i in range(topics.size):
+            packed += mark[topics[i]]
+        return packed
+    lacks, covered = word(0), word(0)
+    for i in range(topics.size):  # so many topics that the lowest class could spill into the next
+        lacks += mark[topics[i]] >> _TWELVE
+        covered += mark[topics[i]] & _COVERED
+    return (lacks << _TWELVE) + (covered if covered < _COVERED else _COVERED)
+
+
+@rule
+def begin_gathering(scratch: Scratch) -> int:
+    """Start a new list of candidates; its length, 0."""
+    scratch.stamp[0] += 1
+    return 0
+
+
+@rule
+def gather(scratch: Scratch, count: int, peers: NDArray[np.int32], ages: NDArray[np.uint16]) -> int:
+    """Append the peers that are not among the candidates yet; the new length. peers, ages: flat.
+
+    The first copy of a peer counts.
+    """
+    stamp = scratch.stamp[0]
+    for i in range(peers.size):
+        peer = peers[i]
+        if peer != NOBODY and scratch.seen[peer] != stamp:
+            scratch.seen[peer] = stamp
+            scratch.peers[count] = peer
+            scratch.ages[count] = ages[i]
+            count += 1
+    return count
+
+
+@rule
+def gather_one(scratch: Scratch, count: int, peer: int, age: int) -> int:
+    """Append one peer, if it is not among the candidates yet; the new length."""
+    if scratch.seen[peer] != scratch.stamp[0]:
+        scratch.seen[peer] = scratch.stamp[0]
+        scratch.peers[count] = peer
+        scratch.ages[count] = age
+        count += 1
+    return count
+
+
+@rule
+def tie_break(key: int, peer: int) -> int:
+    """A keyed random order among candidates of equal worth."""
+    return mix(substream(key, peer))

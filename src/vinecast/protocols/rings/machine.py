@@ -1,0 +1,184 @@
+"""Rings on one node.
+
+The machine does not know the other layers: the system hands it ``others``, which adds their views to a list
+of candidates. Its topics are those of its own profile; when they change, the system says so (``resubscribe``).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from vinecast.core.config import check, limited
+from vinecast.core.errors import InputError
+from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
+from vinecast.core.interest import Scratch, begin_gathering, gather
+from vinecast.core.machine import NOBODY, SECOND_US
+from vinecast.core.profiles import Profiles
+from vinecast.protocols.rings import rules
+from vinecast.protocols.rings.rules import Ages, Peers, Topics
+
+TIMER = "rings"
+
+
+@dataclass(frozen=True, slots=True)
+class RingsConfig:
+    """How many neighbours a topic, how much a message carries, how often."""
+
+    size: int = limited(4, at_least=2, at_most=4)
+    """Neighbours a topic, half of them on each side (S0 §6.6: ℓ_ring = 4)."""
+    gossip_size: int = limited(10, at_least=1, at_most=1000)
+    """Entries in a message (S0 §6: g_ring = 10)."""
+    period_s: float = limited(60.0, at_least=0.001, at_most=86400.0)
+    """Seconds between two exchanges that a node begins."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.size % 2:
+            raise InputError(f"size must be even, half of it for each side, not {self.size}")
+
+    @property
+    def period_us(self) -> int:
+        """The period in microseconds."""
+        return round(self.period_s * SECOND_US)
+
+
+@dataclass(frozen=True, slots=True)
+class RingsRequest:
+    """Candidates for the partner's rings. The answer repeats ``cycle``."""
+
+    kind: ClassVar[str] = "rings.request"
+    cycle: int
+    peers: Peers
+    ages: Ages
+
+
+@dataclass(frozen=True, slots=True)
+class RingsAnswer:
+    """Candidates for the initiator's rings."""
+
+    kind: ClassVar[str] = "rings.answer"
+    cycle: int
+    peers: Peers
+    ages: Ages
+
+
+class Rings:
+    """The machine. ``others(count)`` adds the other layers' views to the scratch's candidates.
+
+    peers, ages: [topic of mine, place], in the order of the own profile's topics.
+    """
+
+    def __init__(
+        self,
+        config: RingsConfig,
+        seed: int,
+        me: int,
+        profiles: Profiles,
+        scratch: Scratch,
+        others: Callable[[int], int],
+        first_after_us: int = 0,
+    ) -> None:
+        self.config = config
+        self.seed = seed
+        self.me = me
+        self.profiles = profiles
+        self.cycle = 0
+        self.partner = NOBODY
+        self.lost = False
+        topics = profiles.topics_of(me).size
+        self.peers: Peers = np.full((topics, config.size), NOBODY, dtype=np.int32)
+        self.ages: Ages = np.zeros((topics, config.size), dtype=np.uint16)
+        self._scratch = scratch
+        self._others = others
+        self._first_after_us = first_after_us
+
+    def handle(self, event: Event, now_us: int) -> list[Effect]:
+        """See ``Machine``."""
+        match event:
+            case Received(sender, RingsRequest() as request):
+                return self._answer(sender, request)
+            case Received(sender, RingsAnswer() as answer):
+                return self._end(sender, answer)
+            case TimerFired(name) if name == TIMER:
+                return self._begin()
+            case Start():
+                self._give_up()
+                return [SetTimer(TIMER, self._first_after_us)]
+            case PeerLost(peer):
+                rules.drop(self.peers, self.ages, peer)
+                self.lost = True
+                return []
+            case _:
+                return []
+
+    def resubscribe(self, before: Topics, after: Topics) -> None:
+        """Move the rows to where the profile's new topics are; new topics begin empty."""
+        peers = np.full((after.size, self.config.size), NOBODY, dtype=np.int32)
+        ages = np.zeros((after.size, self.config.size), dtype=np.uint16)
+        _, old, new = np.intersect1d(before, after, assume_unique=True, return_indices=True)
+        peers[new], ages[new] = self.peers[old], self.ages[old]
+        self.peers, self.ages = peers, ages
+        self.lost = True
+
+    def coverage(self) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        """How many neighbours each topic has. [topic of mine]"""
+        counts = [rules.count_neighbours(row) for row in self.peers]
+        return np.array(counts, dtype=np.uint8)
+
+    def _give_up(self) -> None:
+        """Whoever was asked stayed silent: everybody known is considered again for the places it left."""
+        self.lost = self.lost or self.partner != NOBODY
+        self.partner = NOBODY
+
+    def _gather(self) -> int:
+        scratch = self._scratch
+        return self._others(gather(scratch, begin_gathering(scratch), self.peers.ravel(), self.ages.ravel()))
+
+    def _consider(self, count: int) -> None:
+        rules.consider(
+            self.me, count, self.peers, self.ages, self.profiles.peers, self.profiles.table, self._scratch
+        )
+
+    def _selected(self, target: int, cycle: int) -> tuple[Peers, Ages]:
+        scratch, most = self._scratch, self.config.gossip_size
+        count = self._gather()
+        common = rules.select_for(target, self.me, count, self.profiles.peers, self.profiles.table, scratch)
+        peers, ages = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.uint16)
+        found = rules.cut(common, self.seed, cycle, self.me, target, most, scratch, peers, ages)
+        return peers[:found], ages[:found]
+
+    def _begin(self) -> list[Effect]:
+        effects: list[Effect] = [SetTimer(TIMER, self.config.period_us)]
+        if self.partner != NOBODY:
+            effects.append(Count("rings.silent"))
+        self._give_up()
+        self.cycle += 1
+        self._consider(self._gather() if self.lost else self._others(begin_gathering(self._scratch)))
+        self.lost = False
+        rules.grow_older(self.ages)
+        self.partner = rules.select_oldest(self.peers, self.ages)
+        if self.partner != NOBODY:
+            rules.drop(self.peers, self.ages, self.partner)
+            request = RingsRequest(self.cycle, *self._selected(self.partner, self.cycle))
+            effects.append(Send(self.partner, request))
+        return effects
+
+    def _answer(self, sender: int, request: RingsRequest) -> list[Effect]:
+        answer = RingsAnswer(request.cycle, *self._selected(sender, request.cycle))
+        self._merge(sender, request.peers, request.ages)
+        return [Send(sender, answer)]
+
+    def _end(self, sender: int, answer: RingsAnswer) -> list[Effect]:
+        if sender != self.partner or answer.cycle != self.cycle:
+            return [Count("rings.late")]
+        self._merge(sender, answer.peers, answer.ages)
+        self.partner = NOBODY
+        return []
+
+    def _merge(self, sender: int, peers: Peers, ages: Ages) -> None:
+        most, scratch = self.config.gossip_size, self._scratch
+        rules.hear_from(self.peers, self.ages, sender)
+        count = rules.list_heard(sender, peers[:most], ages[:most], scratch)
+        self._consider(count)

@@ -1,0 +1,260 @@
+"""Rings' decisions, over one node's ring neighbours.
+
+A node has a row for each of its topics: ``peers`` and ``ages`` [topic of mine, place], half of the places for
+the nearest lower ids, nearest first, and half for the nearest higher ones, likewise. Peers are numbered in
+the order of their ids, so that distances are counted in numbers, modulo the population. On a small ring one
+peer can stand on both sides.
+
+The age of an entry is what it was when the entry was handed on, plus the cycles since, and is zeroed by
+direct contact only (S0 §5.4): a younger copy of an entry that is there already changes nothing. If copies
+refreshed ages, well-known neighbours would never fall due, and the rings would not close.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vinecast.core.draws import below, purpose, stream, substream
+from vinecast.core.interest import Scratch, begin_gathering, gather
+from vinecast.core.machine import NOBODY
+from vinecast.core.profiles import Table
+from vinecast.core.rule import rule
+
+AGE_MAX = 65535
+_CUT = purpose("rings.cut")
+
+Peers = NDArray[np.int32]
+Ages = NDArray[np.uint16]
+Topics = NDArray[np.int32]
+
+
+@rule
+def up(a: int, b: int, population: int) -> int:
+    """How far it is from a to b towards higher ids; the whole circle from a node to itself."""
+    steps = b - a
+    return steps if steps > 0 else steps + population
+
+
+@rule
+def offer(peers: Peers, ages: Ages, row: int, me: int, peer: int, age: int, population: int) -> None:
+    """Let a subscriber of a row's topic take its place there, if it is near enough."""
+    half = peers.shape[1] // 2
+    steps = up(me, peer, population)
+    last = int(peers[row, 2 * half - 1])
+    if last == NOBODY or steps < up(me, last, population):
+        _insert(peers, ages, row, half, 2 * half, me, peer, age, steps, population, True)
+    last = int(peers[row, half - 1])
+    if last == NOBODY or population - steps < population - up(me, last, population):
+        _insert(peers, ages, row, 0, half, me, peer, age, population - steps, population, False)
+
+
+@rule
+def _insert(
+    peers: Peers,
+    ages: Ages,
+    row: int,
+    first: int,
+    end: int,
+    me: int,
+    peer: int,
+    age: int,
+    steps: int,
+    population: int,
+    higher: bool,
+) -> None:
+    """One side of a row, nearest first: places first … end−1."""
+    place = first
+    while place < end and peers[row, place] != NOBODY:
+        if peers[row, place] == peer:
+            return
+        there = up(me, int(peers[row, place]), population)
+        if steps < (there if higher else population - there):
+            break
+        place += 1
+    if place < end:
+        for at in range(end - 1, place, -1):
+            peers[row, at], ages[row, at] = peers[row, at - 1], ages[row, at - 1]
+        peers[row, place], ages[row, place] = peer, age
+
+
+@rule
+def drop(peers: Peers, ages: Ages, peer: int) -> None:
+    """Take a peer out of every row; who stands behind it moves up. peers, ages: [topic of mine, place]"""
+    half = peers.shape[1] // 2
+    for row in range(peers.shape[0]):
+        for side in range(2):
+            to = side * half
+            for place in range(side * half, side * half + half):
+                if peers[row, place] != peer:
+                    peers[row, to], ages[row, to] = peers[row, place], ages[row, place]
+                    to += 1
+            while to < side * half + half:
+                peers[row, to], ages[row, to] = NOBODY, 0
+                to += 1
+
+
+@rule
+def grow_older(ages: Ages) -> None:
+    """Once a cycle every entry's age grows by one. ages: [topic of mine, place]"""
+    for row in range(ages.shape[0]):
+        for place in range(ages.shape[1]):
+            if ages[row, place] < AGE_MAX:
+                ages[row, place] += 1
+
+
+@rule
+def select_oldest(peers: Peers, ages: Ages) -> int:
+    """The peer that was least recently heard from, over all topics (S0 §5.1: LRU); NOBODY when there is none."""
+    oldest, age = NOBODY, -1
+    for row in range(peers.shape[0]):
+        for place in range(peers.shape[1]):
+            if peers[row, place] != NOBODY and int(ages[row, place]) > age:
+                oldest, age = int(peers[row, place]), int(ages[row, place])
+    return oldest
+
+
+@rule
+def hear_from(peers: Peers, ages: Ages, peer: int) -> None:
+    """Direct contact zeroes the age of a peer, in every row."""
+    for row in range(peers.shape[0]):
+        for place in range(peers.shape[1]):
+            if peers[row, place] == peer:
+                ages[row, place] = 0
+
+
+@rule
+def count_neighbours(peers: Peers) -> int:
+    """How many different peers a row has. peers: [place]"""
+    count = 0
+    for place in range(peers.size):
+        fresh = peers[place] != NOBODY
+        for earlier in range(place):
+            fresh &= peers[earlier] != peers[place]
+        count += fresh
+    return count
+
+
+@rule
+def offer_to_all(
+    peers: Peers,
+    ages: Ages,
+    me: int,
+    population: int,
+    candidate: int,
+    age: int,
+    candidate_topics: Topics,
+    row_of: NDArray[np.int32],
+) -> None:
+    """Offer a candidate to the rows of all topics it shares with the node. row_of: [topic], row + 1 or 0"""
+    for i in range(candidate_topics.size):
+        row = row_of[candidate_topics[i]]
+        if row != 0:
+            offer(peers, ages, row - 1, me, candidate, age, population)
+
+
+@rule
+def consider(
+    me: int, count: int, peers: Peers, ages: Ages, population: int, table: Table, scratch: Scratch
+) -> None:
+    """Offer the first ``count`` candidates of the scratch to the node's rows."""
+    mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
+    number_rows(scratch.row_of, mine)
+    for i in range(count):
+        peer = int(scratch.peers[i])
+        if peer != me and peer != NOBODY:
+            offered = table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]]
+            offer_to_all(peers, ages, me, population, peer, int(scratch.ages[i]), offered, scratch.row_of)
+    clear_rows(scratch.row_of, mine)
+
+
+@rule
+def list_heard(sender: int, new_peers: Peers, new_ages: Ages, scratch: Scratch) -> int:
+    """Make the one who was heard, age 0, and what it sent the candidates; how many."""
+    scratch.peers[0], scratch.ages[0] = sender, 0
+    for i in range(new_peers.size):
+        scratch.peers[i + 1], scratch.ages[i + 1] = new_peers[i], new_ages[i]
+    return new_peers.size + 1
+
+
+@rule
+def number_rows(row_of: NDArray[np.int32], topics: Topics) -> None:
+    """Let ``row_of`` say which row a topic has: row + 1."""
+    for row in range(topics.size):
+        row_of[topics[row]] = row + 1
+
+
+@rule
+def clear_rows(row_of: NDArray[np.int32], topics: Topics) -> None:
+    """Undo ``number_rows``."""
+    for row in range(topics.size):
+        row_of[topics[row]] = 0
+
+
+@rule
+def number_common(row_of: NDArray[np.int32], mine: Topics, theirs: Topics) -> int:
+    """Let ``row_of`` number the topics that two nodes share (both ascending), from 1; how many."""
+    common = 0
+    i = j = 0
+    while i < mine.size and j < theirs.size:
+        if mine[i] == theirs[j]:
+            common += 1
+            row_of[mine[i]] = common
+            i += 1
+            j += 1
+        elif mine[i] < theirs[j]:
+            i += 1
+        else:
+            j += 1
+    return common
+
+
+@rule
+def select_for(target: int, me: int, count: int, population: int, table: Table, scratch: Scratch) -> int:
+    """For each topic in common with ``target``, the candidates nearest to it on either side (S0 §5.1).
+
+    The candidates are the first ``count`` of the scratch; ``scratch.near`` [common topic, place] receives the
+    nearest. Target and node are left out: they hear of each other anyway. Returns the number of common topics.
+    """
+    mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
+    theirs = table.topics[table.beg[target] : table.beg[target] + table.cnt[target]]
+    common = number_common(scratch.row_of, mine, theirs)
+    near, near_ages = scratch.near, scratch.near_ages
+    for row in range(common):
+        for place in range(near.shape[1]):
+            near[row, place] = NOBODY
+    if common:
+        for i in range(count):
+            peer = int(scratch.peers[i])
+            if peer != target and peer != me:
+                offered = table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]]
+                offer_to_all(
+                    near, near_ages, target, population, peer, int(scratch.ages[i]), offered, scratch.row_of
+                )
+        clear_rows(scratch.row_of, mine)
+    return common
+
+
+@rule
+def cut(
+    common: int,
+    seed: int,
+    cycle: int,
+    me: int,
+    target: int,
+    most: int,
+    scratch: Scratch,
+    out_peers: Peers,
+    out_ages: Ages,
+) -> int:
+    """Write the selected into a message; ``most`` random ones if there are more (S0 §5.1). How many."""
+    selected = begin_gathering(scratch)
+    for row in range(common):
+        selected = gather(scratch, selected, scratch.near[row], scratch.near_ages[row])
+    key = substream(stream(seed, _CUT, cycle, me), target)
+    chosen = min(most, selected)
+    for i in range(chosen):
+        if selected > most:
+            j = i + below(key, i, selected - i)
+            scratch.peers[i], scratch.peers[j] = scratch.peers[j], scratch.peers[i]
+            scratch.ages[i], scratch.ages[j] = scratch.ages[j], scratch.ages[i]
+        out_peers[i], out_ages[i] = scratch.peers[i], scratch.ages[i]
+    return chosen

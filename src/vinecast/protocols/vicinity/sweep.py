@@ -1,0 +1,176 @@
+"""Vicinity for a whole population: the same rules, applied to every node's row.
+
+The other layers' views come in as plain arrays: a random sample of peers [node, slot], and the ring
+neighbours of each subscription [pool, place]. Both stand still while Vicinity's phases run.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one
+from vinecast.core.machine import NOBODY
+from vinecast.core.profiles import Table
+from vinecast.core.rule import rule
+from vinecast.protocols.vicinity import rules
+from vinecast.protocols.vicinity.rules import Ages, Peers
+
+Online = NDArray[np.bool_]
+UNANSWERED = -1
+
+
+@rule
+def gather_views(
+    p: int,
+    peers: Peers,
+    ages: Ages,
+    sample_peers: Peers,
+    sample_ages: Ages,
+    ring_peers: Peers,
+    ring_ages: Ages,
+    table: Table,
+    scratch: Scratch,
+) -> int:
+    """The union of a node's views as candidates: its own layer's, the sample's, the rings'; how many."""
+    count = gather(scratch, begin_gathering(scratch), peers[p], ages[p])
+    count = gather(scratch, count, sample_peers[p], sample_ages[p])
+    for row in range(table.beg[p], table.beg[p] + table.cnt[p]):
+        count = gather(scratch, count, ring_peers[row], ring_ages[row])
+    return count
+
+
+@rule
+def prepare_requests(
+    peers: Peers,
+    ages: Ages,
+    sample_peers: Peers,
+    sample_ages: Ages,
+    ring_peers: Peers,
+    ring_ages: Ages,
+    online: Online,
+    cycles: NDArray[np.int32],
+    seed: int,
+    wanted: int,
+    gossip_size: int,
+    table: Table,
+    scratch: Scratch,
+    mail_peers: Peers,
+    mail_ages: Ages,
+    mail_count: NDArray[np.int16],
+    partner: Peers,
+    begin: int,
+    end: int,
+) -> None:
+    """Phase 1: everyone looks through all of its views, keeps the best, and asks the oldest."""
+    for p in range(begin, end):
+        partner[p] = NOBODY
+        if not online[p]:
+            continue
+        count = gather_views(p, peers, ages, sample_peers, sample_ages, ring_peers, ring_ages, table, scratch)
+        cycle = int(cycles[p])
+        found = rules.select_best(p, seed, cycle, wanted, count, peers.shape[1], table, scratch)
+        rules.keep(peers[p], ages[p], scratch, found)
+        q = rules.take_oldest(peers[p], ages[p])
+        partner[p] = q
+        if q != NOBODY:
+            count = gather_one(scratch, count, p, 0)
+            found = rules.select_best(q, seed, cycle, wanted, count, gossip_size, table, scratch)
+            rules.write_out(scratch, found, mail_peers[p], mail_ages[p])
+            mail_count[p] = found
+
+
+@rule
+def merge_entries(
+    p: int,
+    sender: int,
+    seed: int,
+    cycle: int,
+    wanted: int,
+    peers: Peers,
+    ages: Ages,
+    new_peers: Peers,
+    new_ages: Ages,
+    count: int,
+    table: Table,
+    scratch: Scratch,
+) -> None:
+    """Keep the best of the view, of the one who was heard, and of what it sent."""
+    rules.hear_from(peers[p], ages[p], sender)
+    known = gather(scratch, begin_gathering(scratch), peers[p], ages[p])
+    known = gather_one(scratch, known, sender, 0)
+    known = gather(scratch, known, new_peers[:count], new_ages[:count])
+    found = rules.select_best(p, seed, cycle, wanted, known, peers.shape[1], table, scratch)
+    rules.keep(peers[p], ages[p], scratch, found)
+
+
+@rule
+def answer_requests(
+    peers: Peers,
+    ages: Ages,
+    sample_peers: Peers,
+    sample_ages: Ages,
+    ring_peers: Peers,
+    ring_ages: Ages,
+    online: Online,
+    cycles: NDArray[np.int32],
+    seed: int,
+    wanted: int,
+    gossip_size: int,
+    table: Table,
+    scratch: Scratch,
+    mail_peers: Peers,
+    mail_ages: Ages,
+    mail_count: NDArray[np.int16],
+    start: NDArray[np.int32],
+    initiator: NDArray[np.int32],
+    begin: int,
+    end: int,
+) -> None:
+    """Phase 2: everyone answers those who asked it, in ascending order of their numbers."""
+    given_peers = np.empty(gossip_size, np.int32)
+    given_ages = np.empty(gossip_size, np.uint16)
+    for q in range(begin, end):
+        for i in range(start[q], start[q + 1]):
+            p = int(initiator[i])
+            if not online[q]:
+                mail_count[p] = UNANSWERED
+                continue
+            cycle = int(cycles[p])
+            count = gather_views(
+                q, peers, ages, sample_peers, sample_ages, ring_peers, ring_ages, table, scratch
+            )
+            count = gather_one(scratch, count, q, 0)
+            given = rules.select_best(p, seed, cycle, wanted, count, gossip_size, table, scratch)
+            rules.write_out(scratch, given, given_peers, given_ages)
+            merge_entries(
+                q, p, seed, cycle, wanted, peers, ages,
+                mail_peers[p], mail_ages[p], int(mail_count[p]), table, scratch,
+            )  # fmt: skip
+            for j in range(given):
+                mail_peers[p, j] = given_peers[j]
+                mail_ages[p, j] = given_ages[j]
+            mail_count[p] = given
+
+
+@rule
+def merge_answers(
+    peers: Peers,
+    ages: Ages,
+    cycles: NDArray[np.int32],
+    seed: int,
+    wanted: int,
+    table: Table,
+    scratch: Scratch,
+    mail_peers: Peers,
+    mail_ages: Ages,
+    mail_count: NDArray[np.int16],
+    partner: Peers,
+    begin: int,
+    end: int,
+) -> None:
+    """Phase 3: everyone merges the answer it got."""
+    for p in range(begin, end):
+        if partner[p] != NOBODY and mail_count[p] != UNANSWERED:
+            merge_entries(
+                p, int(partner[p]), seed, int(cycles[p]), wanted, peers, ages,
+                mail_peers[p], mail_ages[p], int(mail_count[p]), table, scratch,
+            )  # fmt: skip
