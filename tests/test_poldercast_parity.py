@@ -1,5 +1,6 @@
 """PolderCast's machines equal its sweep, bit for bit: all three layers, and dissemination."""
 
+import dataclasses
 import hashlib
 import os
 import subprocess
@@ -79,6 +80,7 @@ class Twins:
         self.engine.run(self.now_us - 1)
         table = self.sweep.table
         assert np.array_equal(self.profiles.coverage, table.coverage)
+        assert np.array_equal(self.profiles.gaps, table.gaps)
         for node, machine in enumerate(self.engine.machines):
             if isinstance(machine, PolderCast):
                 rows = slice(table.beg[node], table.beg[node] + table.cnt[node])
@@ -128,6 +130,12 @@ def test_machines_equal_the_sweep(nodes: int, seed: int) -> None:
 
 def test_machines_equal_the_sweep_without_vicinity() -> None:
     live_through_it(60, 5, config=config_of(with_vicinity=False))
+
+
+@pytest.mark.parametrize(("nodes", "seed"), [(12, 2), (80, 3)])
+def test_machines_equal_the_sweep_with_informed_exchanges(nodes: int, seed: int) -> None:
+    informed = RingsConfig(gossip_size=4, period_s=3.0, exchange="informed")
+    live_through_it(nodes, seed, config=dataclasses.replace(config_of(), rings=informed))
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:

@@ -19,6 +19,7 @@ from vinecast.systems import SYSTEMS
 SCENARIOS = sorted((Path(__file__).parents[1] / "scenarios").glob("*.toml"))
 BASE: Mapping[str, Any] = {"name": "t", "seed": 1, "nodes": 40, "cycles": 10}
 EVENT: Mapping[str, Any] = {**BASE, "engine": "event"}
+TOPICS: Mapping[str, Any] = {**BASE, "system": "poldercast"}
 
 
 def reason(tables: Mapping[str, Any]) -> str:
@@ -286,6 +287,48 @@ def test_a_sweep_is_only_for_systems_that_have_one(monkeypatch: pytest.MonkeyPat
     assert resolve(EVENT, Path()).scenario.engine == "event"
 
 
+# Systems with topics.
+
+
+@pytest.mark.parametrize("table", [{"workload": {"kind": "synthetic"}}, {"workload": {}}, {"publish": {}}])
+@pytest.mark.parametrize("base", [BASE, EVENT], ids=["sweep", "event"])
+def test_tables_of_topics_need_topics(base: Mapping[str, Any], table: dict[str, Any]) -> None:
+    name = next(iter(table))
+    expected = f"{name} goes with a system that has topics, and cyclon has none"
+    assert reason({**base, **table}) == expected
+    assert not set(resolve(base, Path()).table()) & {"workload", "publish"}
+
+
+def test_the_setting_of_a_system_that_has_but_one() -> None:
+    assert resolve(TOPICS, Path()).scenario.sweep.setting == "synchronous"
+    assert resolve({**TOPICS, "sweep": {}}, Path()).table()["sweep"] == {"setting": "synchronous"}
+    text = reason({**TOPICS, "sweep": {"setting": "sequential"}})
+    assert text == 'sweep.setting = "sequential" is not offered by poldercast; use "synchronous"'
+
+
+@pytest.mark.parametrize(
+    ("table", "start"),
+    [
+        ({"workload": {"kind": "myspace"}}, 'workload.kind must be one of "facebook", '),
+        ({"workload": {"kind": 3}}, "workload.kind must be a string"),
+        ({"workload": "facebook"}, "workload must be a table"),
+        ({"workload": {"nodes": 3}}, "unknown key workload.nodes"),
+        ({"publish": {"every": 0}}, "publish.every must be at least 1"),
+        ({"publish": {"evry": 1}}, "unknown key publish.evry (did you mean every?)"),
+        ({"poldercast": {"fanout": 0}}, "poldercast.fanout must be at least 1"),
+        ({"poldercast": {"rings": {"gossip": 3}}}, "unknown key poldercast.rings.gossip"),
+        ({"sweep": 3}, "sweep must be a table"),
+    ],
+)
+def test_what_is_wrong_with_topics(table: dict[str, Any], start: str) -> None:
+    assert reason({**TOPICS, **table}).startswith(start)
+
+
+def test_the_table_of_another_system() -> None:
+    assert reason({**TOPICS, "cyclon": {"view_size": 3}}) == 'cyclon goes with system = "cyclon"'
+    assert reason({**BASE, "poldercast": {}}) == 'poldercast goes with system = "poldercast"'
+
+
 # Files.
 
 
@@ -381,6 +424,9 @@ VALID: list[dict[str, Any]] = [
     network(latency="matrix", matrix="m.txt", partitions=[{"from_s": 1, "to_s": 2}] * 2),
     {**BASE, "churn": {"kind": "onoff", "mean_on_s": 1e-3, "mean_off_s": 1e6, "keep_state": False}},
     {**BASE, "churn": {"kind": "trace", "trace": "x.avt.gz"}},
+    {**TOPICS},
+    {**TOPICS, "engine": "event", "workload": {"kind": "facebook"}, "publish": {"every": 7}},
+    {**TOPICS, "sweep": {"setting": "synchronous"}, "poldercast": {"fanout": 3, "rings": {"gossip_size": 4}}},
     {
         **BASE,
         "faults": [

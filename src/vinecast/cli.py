@@ -201,6 +201,11 @@ def _add_reproduce(commands: Any) -> None:
         default="paper",
         help="small: seconds; paper: the real size (default)",
     )
+    reproduce.add_argument(
+        "--workload",
+        choices=("facebook", "slashdot", "twitter", "synthetic"),
+        help="whose subscriptions (default: facebook at paper scale with a data folder, else synthetic)",
+    )
     reproduce.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: %(default)s")
     _add_threads(reproduce)
     _add_data(reproduce)
@@ -416,7 +421,8 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     if not arguments.claims:
         return _list_claims(CLAIMS, arguments.json)
     chosen = select_claims(arguments.claims)
-    setup = Setup(arguments.scale, arguments.seed, arguments.threads, _data_folder(arguments))
+    data = _data_folder(arguments)
+    setup = Setup(arguments.scale, arguments.seed, arguments.threads, data, arguments.workload)
     verdicts = []
     with _progress("reproduce", len(chosen)) as tell:
         for done, claim in enumerate(chosen):

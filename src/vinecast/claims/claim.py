@@ -16,6 +16,8 @@ class Setup:
     seed: int = 1
     threads: int = 1
     data: Path | None = None
+    workload: str | None = None
+    """Which subscriptions; None leaves it to the claim."""
 
 
 @dataclass(frozen=True, slots=True)

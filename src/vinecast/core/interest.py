@@ -58,15 +58,24 @@ class Scratch(NamedTuple):
     """[place], the chosen candidates"""
     worth: NDArray[np.uint64]
     """[place], their worth"""
+    slot: NDArray[np.int32]
+    """[peer], its place among the candidates while it is one"""
+    weight: NDArray[np.int32]
+    """[candidate]"""
+    their_row: NDArray[np.int64]
+    """[topic in common], where the other keeps it in the pool"""
     near: NDArray[np.int32]
     """[topic in common, place on the ring]"""
     near_ages: NDArray[np.uint16]
     """[topic in common, place on the ring]"""
 
 
-def make_scratch(peers: int, topics: int, topics_a_node: int, most: int) -> Scratch:
-    """Working memory for a system of so many peers and topics; ``most`` is the longest list ever chosen."""
-    candidates = 4 * topics_a_node + 4 * most + 1
+def make_scratch(peers: int, topics: int, topics_a_node: int, most: int, places: int = 4) -> Scratch:
+    """Working memory for a system of so many peers and topics.
+
+    ``most`` is the longest list ever chosen, ``places`` the neighbours a topic has on its ring.
+    """
+    candidates = places * topics_a_node + 4 * most + 1
     return Scratch(
         mark=np.zeros(topics, dtype=np.uint64),
         row_of=np.zeros(topics, dtype=np.int32),
@@ -76,8 +85,11 @@ def make_scratch(peers: int, topics: int, topics_a_node: int, most: int) -> Scra
         ages=np.zeros(candidates, dtype=np.uint16),
         best=np.zeros(most, dtype=np.int32),
         worth=np.zeros(most, dtype=np.uint64),
-        near=np.zeros((max(topics_a_node, 1), 4), dtype=np.int32),
-        near_ages=np.zeros((max(topics_a_node, 1), 4), dtype=np.uint16),
+        slot=np.zeros(peers, dtype=np.int32),
+        weight=np.zeros(candidates, dtype=np.int32),
+        their_row=np.zeros(max(topics_a_node, 1), dtype=np.int64),
+        near=np.zeros((max(topics_a_node, 1), places), dtype=np.int32),
+        near_ages=np.zeros((max(topics_a_node, 1), places), dtype=np.uint16),
     )
 
 

@@ -18,6 +18,9 @@ from vinecast.core.circle import simulated_ids
 from vinecast.core.draws import draw_array, purpose, stream
 from vinecast.core.errors import Bug
 
+GAPS_UNKNOWN = 0xFFFF
+"""Nobody on either side."""
+
 _TOPIC_IDS = purpose("profiles.topic ids")
 
 
@@ -32,6 +35,8 @@ class Table(NamedTuple):
     """[pool], ascending within a peer"""
     coverage: NDArray[np.uint8]
     """[pool], how many ring neighbours the peer said it has for the topic"""
+    gaps: NDArray[np.uint16]
+    """[pool], how near it said the nearest of them are: eight bits a side, see protocols.rings"""
 
 
 class Profiles:
@@ -50,6 +55,7 @@ class Profiles:
         self.cnt: NDArray[np.int32] = np.zeros(ids.size, dtype=np.int32)
         self.topics: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self.coverage: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
+        self.gaps: NDArray[np.uint16] = np.zeros(0, dtype=np.uint16)
 
     @classmethod
     def simulated(
@@ -64,12 +70,13 @@ class Profiles:
         table.cnt = np.diff(start).astype(np.int32)
         table.topics = topics.astype(np.int32)
         table.coverage = np.zeros(topics.size, dtype=np.uint8)
+        table.gaps = np.full(topics.size, GAPS_UNKNOWN, dtype=np.uint16)
         return table
 
     @property
     def table(self) -> Table:
         """The arrays, for rules; taken anew after ``set_topics``."""
-        return Table(self.beg, self.cnt, self.topics, self.coverage)
+        return Table(self.beg, self.cnt, self.topics, self.coverage, self.gaps)
 
     @property
     def peers(self) -> int:
@@ -84,6 +91,11 @@ class Profiles:
         """How well a peer's topics are covered, in the order of its topics."""
         return self.coverage[self.beg[peer] : self.beg[peer] + self.cnt[peer]]
 
+    def annotate(self, peer: int, coverage: NDArray[np.uint8], gaps: NDArray[np.uint16]) -> None:
+        """Take over what a peer says about its topics, in their order."""
+        rows = slice(self.beg[peer], self.beg[peer] + self.cnt[peer])
+        self.coverage[rows], self.gaps[rows] = coverage, gaps
+
     def set_topics(self, peer: int, topics: NDArray[np.int32], coverage: NDArray[np.uint8]) -> None:
         """Replace a peer's topics (ascending). The old ones stay in the pool, unused."""
         if topics.size <= self.cnt[peer]:
@@ -92,6 +104,8 @@ class Profiles:
             begin = self.topics.size
             self.topics = np.concatenate([self.topics, topics])
             self.coverage = np.concatenate([self.coverage, coverage])
+            self.gaps = np.concatenate([self.gaps, np.full(topics.size, GAPS_UNKNOWN, dtype=np.uint16)])
         self.topics[begin : begin + topics.size] = topics
         self.coverage[begin : begin + topics.size] = coverage
+        self.gaps[begin : begin + topics.size] = GAPS_UNKNOWN
         self.beg[peer], self.cnt[peer] = begin, topics.size

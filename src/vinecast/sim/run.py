@@ -3,10 +3,15 @@
 A run's folder holds ``scenario.toml`` (what was run, every default spelt out), ``cycles.parquet`` (the
 overlay, measured cycle by cycle), ``records.parquet`` (trace records, when the event engine makes them) and
 ``summary.json``. Same scenario, same bytes. The folder appears under its name only when it is complete.
+
+Systems with topics publish: one event a topic, every so many cycles. On the sweep engine the topics' rings
+and what became of the events are measured there and then (sim/metrics.py); on the event engine the trace
+records tell.
 """
 
 import dataclasses
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -19,17 +24,22 @@ from typing import Any
 import numpy as np
 
 from vinecast.core.draws import purpose, shuffled, stream
-from vinecast.core.errors import InputError, MissingExtraError
+from vinecast.core.errors import Bug, InputError, MissingExtraError
+from vinecast.core.profiles import Profiles
 from vinecast.core.trace import TraceRecord
 from vinecast.sim.churn import Availability, on_off, read_avt
+from vinecast.sim.metrics import ring_state, ring_targets, topic_row
 from vinecast.sim.network import Network, read_matrix
 from vinecast.sim.overlay import OverlayStats, measure, random_views
+from vinecast.sim.sample import load_workload
 from vinecast.sim.scenario import Fault, Resolved, Scenario
 from vinecast.sim.sweep import SweepEngine
 from vinecast.sim.world import Contacts, EventWorld, Nodes, SweepWorld, World, choose_contacts
 from vinecast.systems import SYSTEMS
+from vinecast.systems.poldercast_sweep import PolderCastSweep
 
 _VICTIMS = purpose("run.victims")
+_TURNS = purpose("run.turns")
 
 Progress = Callable[[int, OverlayStats | None], object]
 """Told the number of each cycle that is done, and what was measured after it, if anything was."""
@@ -43,12 +53,27 @@ CYCLE_COLUMNS: dict[str, str] = {
 }
 
 
+TOPIC_COLUMNS: dict[str, str] = dict.fromkeys(
+    ("missing_links", "incomplete_rings", "hit_ratio", "hops_mean", "hops_max", "duplication"), "float64"
+)
+"""What systems with topics are measured by besides, on the sweep engine; defined in sim/metrics.py.
+
+Those that follow from a publication are null in a cycle without one.
+"""
+
+
+def columns_of(scenario: Scenario) -> dict[str, str]:
+    """The columns of a run's measurements, with their types."""
+    measured = scenario.engine == "sweep" and SYSTEMS[scenario.system].has_topics
+    return CYCLE_COLUMNS | TOPIC_COLUMNS if measured else CYCLE_COLUMNS
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a run found."""
 
     rows: list[dict[str, Any]]
-    """One measurement a row, with the columns of ``CYCLE_COLUMNS``."""
+    """One measurement a row, with the columns of ``columns_of``."""
     summary: dict[str, Any]
 
 
@@ -73,7 +98,8 @@ def simulate(
 ) -> Outcome:
     """Run a scenario from beginning to end."""
     scenario = resolved.scenario
-    world = build_world(resolved, threads=threads, data=data, trace=trace)
+    profiles = populate(scenario, data)
+    world = build_world(resolved, profiles, threads=threads, data=data, trace=trace)
     director = _Director(resolved, world, data)
     rows: list[dict[str, Any]] = []
     try:
@@ -81,21 +107,36 @@ def simulate(
             director.before(cycle)
             world.advance()
             stats = None
-            if (cycle + 1) % scenario.measure.every == 0 or cycle + 1 == scenario.cycles:
+            if _falls_due(scenario, cycle, scenario.measure.every):
                 stats = _look(scenario, world)
                 time_s = (cycle + 1) * resolved.config.period_us / 1e6
                 came, went = director.take_counts()
                 row = {"cycle": cycle, "time_s": time_s, "came": came, "went": went}
-                rows.append({**row, **dataclasses.asdict(stats)})
+                rows.append({**row, **dataclasses.asdict(stats), **_look_at_topics(scenario, world, cycle)})
             if progress is not None:
                 progress(cycle, stats)
     finally:
         world.close()
-    return Outcome(rows, summarise(resolved, world, rows))
+    return Outcome(rows, summarise(resolved, world, profiles, rows))
+
+
+def _falls_due(scenario: Scenario, cycle: int, every: int) -> bool:
+    """Whether something that is done every so many cycles is done in this one; in the last one, always."""
+    return (cycle + 1) % every == 0 or cycle + 1 == scenario.cycles
+
+
+def populate(scenario: Scenario, data: Path | None) -> Profiles:
+    """The profiles of a scenario's population, subscribed to what its workload says."""
+    nodes = scenario.population
+    if not SYSTEMS[scenario.system].has_topics:
+        return Profiles.simulated(scenario.seed, np.zeros(nodes + 1, np.int64), np.zeros(0, np.int32), 0)
+    found = load_workload(scenario.workload.kind, nodes, scenario.seed, data)
+    return Profiles.simulated(scenario.seed, found.start, found.topics, found.topic_count)
 
 
 def build_world(
     resolved: Resolved,
+    profiles: Profiles,
     *,
     threads: int = 1,
     data: Path | None = None,
@@ -103,19 +144,19 @@ def build_world(
 ) -> World:
     """The world of a scenario, with nobody on line yet."""
     scenario, config = resolved.scenario, resolved.config
-    system, nodes = SYSTEMS[scenario.system], scenario.population
+    system = SYSTEMS[scenario.system]
     if scenario.engine == "sweep":
         if system.sweep is None:
             raise InputError(f"{scenario.system} has no sweep")
-        sweep = system.sweep(config, scenario.seed, nodes)
+        sweep = system.sweep(config, scenario.seed, profiles)
         if scenario.sweep.setting == "sequential":
             threads = 1
         return SweepWorld(SweepEngine(sweep, config.period_us, scenario.sweep.setting, threads))
     rtt_ms = None
     if scenario.network.matrix is not None:
         rtt_ms = read_matrix(find_file(scenario.network.matrix, resolved.folder, data))
-    network = Network(scenario.network, scenario.seed, nodes, rtt_ms)
-    return EventWorld(system, config, scenario.seed, nodes, scenario.event, network, trace)
+    network = Network(scenario.network, scenario.seed, profiles.peers, rtt_ms)
+    return EventWorld(system, config, scenario.seed, profiles, scenario.event, network, trace)
 
 
 def _look(scenario: Scenario, world: World) -> OverlayStats:
@@ -129,8 +170,27 @@ def _look(scenario: Scenario, world: World) -> OverlayStats:
     )
 
 
+def _look_at_topics(scenario: Scenario, world: World, cycle: int) -> dict[str, float | None]:
+    """The topics' columns, where there are any."""
+    if not isinstance(world, SweepWorld) or not SYSTEMS[scenario.system].has_topics:
+        return {}
+    sweep = world.engine.sweep
+    if not isinstance(sweep, PolderCastSweep):
+        raise Bug(f"nobody knows how to measure the topics of {scenario.system}")
+    if _falls_due(scenario, cycle, scenario.publish.every):
+        found = topic_row(world.engine, cycle, world.online)
+    else:
+        found = dataclasses.asdict(ring_state(sweep, ring_targets(sweep.profiles, world.online)))
+    values = {name: found.get(name, math.nan) for name in TOPIC_COLUMNS}
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+
+
 class _Director:
-    """Lets come and go whom the scenario says, at the beginning of each cycle."""
+    """Lets come and go whom the scenario says, at the beginning of each cycle, and publish late in it.
+
+    ``turns`` says who is the i-th of a trace, or the i-th to come: in systems with topics, where a node's
+    number is its place on the circle, a random one; elsewhere node i.
+    """
 
     def __init__(self, resolved: Resolved, world: World, data: Path | None) -> None:
         self.scenario = resolved.scenario
@@ -138,6 +198,10 @@ class _Director:
         self.joined = self.scenario.nodes
         self.came = self.went = 0
         self.absent = np.zeros(self.scenario.population, dtype=np.bool_)
+        self.has_topics = SYSTEMS[self.scenario.system].has_topics
+        self.turns: Nodes = np.arange(self.scenario.population)
+        if self.has_topics:
+            self.turns = shuffled(stream(self.scenario.seed, _TURNS, 0, 0), self.scenario.population)
         self.masks: Iterator[Any] | None = None
         availability = self._availability(resolved, data)
         if availability is not None:
@@ -161,12 +225,21 @@ class _Director:
         return None
 
     def before(self, cycle: int) -> None:
-        """Everything that happens at the beginning of a cycle."""
+        """Everything that happens at the beginning of a cycle, and what is arranged for later in it."""
+        self._let_come_and_go(cycle)
+        due = self.has_topics and _falls_due(self.scenario, cycle, self.scenario.publish.every)
+        if due and isinstance(self.world, EventWorld):
+            self.world.publish(cycle)
+
+    def _let_come_and_go(self, cycle: int) -> None:
         if self.masks is not None:
-            self._follow(cycle, next(self.masks))
+            mask = next(self.masks)
+            turned = np.zeros_like(mask)
+            turned[self.turns] = mask
+            self._follow(cycle, turned)
             return
         if cycle == 0:
-            self._start_first(np.arange(self.scenario.nodes))
+            self._start_first(np.sort(self.turns[: self.scenario.nodes]))
         for number, fault in enumerate(self.scenario.faults):
             if fault.at_cycle == cycle:
                 self._inflict(cycle, number, fault)
@@ -212,7 +285,7 @@ class _Director:
     def _inflict(self, cycle: int, number: int, fault: Fault) -> None:
         online = self.world.online
         if fault.kind == "join":
-            nodes = np.arange(self.joined, self.joined + (fault.count or 0))
+            nodes = np.sort(self.turns[self.joined : self.joined + (fault.count or 0)])
             self.joined += nodes.size
             self._start_later(cycle, nodes, np.flatnonzero(online), keep_state=True)
             return
@@ -227,7 +300,9 @@ class _Director:
             self._stop(chosen, graceful=fault.kind == "leave")
 
 
-def summarise(resolved: Resolved, world: World, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def summarise(
+    resolved: Resolved, world: World, profiles: Profiles, rows: list[dict[str, Any]]
+) -> dict[str, Any]:
     """The run in a few numbers."""
     scenario = resolved.scenario
     summary: dict[str, Any] = {
@@ -244,6 +319,10 @@ def summarise(resolved: Resolved, world: World, rows: list[dict[str, Any]]) -> d
         "connected_throughout": all(row["components"] <= 1 for row in rows),
         "final": rows[-1],
     }
+    if SYSTEMS[scenario.system].has_topics:
+        summary["workload"] = scenario.workload.kind
+        summary["topics"] = profiles.topic_ids.size
+        summary["subscriptions_mean"] = profiles.topics.size / profiles.peers
     if isinstance(world, SweepWorld):
         summary["setting"] = scenario.sweep.setting
         summary["state_bytes_per_node"], summary["scratch_bytes_per_node"] = world.engine.bytes_per_node
@@ -280,7 +359,7 @@ def run_to_folder(
                     writer.close()
             if writer is not None:
                 outcome.summary["records"] = writer.rows
-            write_rows(partial / "cycles.parquet", outcome.rows, CYCLE_COLUMNS)
+            write_rows(partial / "cycles.parquet", outcome.rows, columns_of(resolved.scenario))
             toml = tomli_w.dumps(_portable(resolved, folder))
             (partial / "scenario.toml").write_text(toml, encoding="utf-8")
             text = json.dumps(outcome.summary, indent=2, sort_keys=True, ensure_ascii=False)

@@ -16,10 +16,12 @@ from vinecast.core.config import as_table, check, limited, read, unknown_key
 from vinecast.core.draws import SEED_MAX
 from vinecast.core.errors import InputError
 from vinecast.sim.network import NetworkConfig
+from vinecast.sim.sample import WORKLOADS
 from vinecast.systems import SYSTEMS
 
 NODES_MAX = 2**31 - 2
 FAULTS = ("crash", "leave", "join", "restart")
+TOPIC_TABLES = ("workload", "publish")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,23 @@ class SweepConfig:
     """What only the sweep engine knows."""
 
     setting: str = limited("sequential", one_of=("sequential", "synchronous"))
-    """The order of exchanges within a cycle (docs/exchange.md)."""
+    """The order of exchanges within a cycle (docs/exchange.md); left out, the system's first choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadConfig:
+    """Who subscribes to what, for systems with topics."""
+
+    kind: str = limited("synthetic", one_of=WORKLOADS)
+    """A sample of a social graph (in the data folder), or a synthetic one, or a pattern (sim/sample.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishConfig:
+    """What is published, for systems with topics: one event a topic, by a random on-line subscriber."""
+
+    every: int = limited(1, at_least=1)
+    """Cycles from one publication to the next; the last cycle always has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +137,10 @@ class Scenario:
     seed: int = limited(at_least=0, at_most=SEED_MAX)
     """The source of every random decision."""
     nodes: int = limited(at_least=2, at_most=NODES_MAX)
-    """Nodes at the beginning, or, under churn, all that can ever be on line."""
+    """Nodes at the beginning, or, under churn, all that can ever be on line.
+
+    A workload has as many users, and further ones for those who join.
+    """
     cycles: int = limited(at_least=1, at_most=100_000_000)
     """How long it runs, in periods of the system."""
     system: str = limited("cyclon", one_of=tuple(SYSTEMS))
@@ -135,6 +156,8 @@ class Scenario:
     churn: ChurnConfig = field(default_factory=ChurnConfig)
     faults: tuple[Fault, ...] = ()
     measure: MeasureConfig = field(default_factory=MeasureConfig)
+    workload: WorkloadConfig = field(default_factory=WorkloadConfig)
+    publish: PublishConfig = field(default_factory=PublishConfig)
 
     def __post_init__(self) -> None:
         check(self)
@@ -165,9 +188,11 @@ class Resolved:
     folder: Path
 
     def table(self) -> dict[str, Any]:
-        """All of it as TOML tables, defaults included; without tables of the engine that does not run."""
+        """All of it as TOML tables, defaults included; without those that the engine or system knows not."""
         table = as_table(self.scenario)
-        other = ("event", "network") if self.scenario.engine == "sweep" else ("sweep",)
+        other: tuple[str, ...] = ("event", "network") if self.scenario.engine == "sweep" else ("sweep",)
+        if not SYSTEMS[self.scenario.system].has_topics:
+            other += TOPIC_TABLES
         for name in other:
             table.pop(name)
         table[self.scenario.system] = as_table(self.config)
@@ -181,19 +206,37 @@ def resolve(tables: Mapping[str, Any], folder: Path) -> Resolved:
     config_table = rest.pop(system, {}) if isinstance(system, str) and system in SYSTEMS else {}
     known = [field.name for field in dataclasses.fields(Scenario)]
     for key in rest:
+        if key in SYSTEMS:
+            raise InputError(f'{key} goes with system = "{key}"')
         if key not in known:
             raise unknown_key(key, [*known, *SYSTEMS])
     scenario = read(Scenario, rest)
-    if scenario.engine == "sweep":
-        if SYSTEMS[scenario.system].sweep is None:
-            raise InputError(f'engine = "sweep" is not offered by {scenario.system}; use engine = "event"')
-        for table in ("network", "event"):
-            if table in rest:
-                raise InputError(f'{table} goes with engine = "event"; a sweep has no network')
-    elif "sweep" in rest:
-        raise InputError('sweep goes with engine = "sweep"')
+    _check_tables(scenario, rest)
+    if "setting" not in rest.get("sweep", {}):
+        scenario = dataclasses.replace(scenario, sweep=SweepConfig(SYSTEMS[scenario.system].settings[0]))
     config = read(SYSTEMS[scenario.system].config, config_table, scenario.system)
     return Resolved(scenario, config, folder)
+
+
+def _check_tables(scenario: Scenario, given: Mapping[str, Any]) -> None:
+    """Refuse tables of an engine or a system that does not run, and what the system does not offer."""
+    system = SYSTEMS[scenario.system]
+    for table in TOPIC_TABLES:
+        if table in given and not system.has_topics:
+            raise InputError(f"{table} goes with a system that has topics, and {scenario.system} has none")
+    if scenario.engine == "event":
+        if "sweep" in given:
+            raise InputError('sweep goes with engine = "sweep"')
+        return
+    if system.sweep is None:
+        raise InputError(f'engine = "sweep" is not offered by {scenario.system}; use engine = "event"')
+    for table in ("network", "event"):
+        if table in given:
+            raise InputError(f'{table} goes with engine = "event"; a sweep has no network')
+    setting = scenario.sweep.setting
+    if "setting" in given.get("sweep", {}) and setting not in system.settings:
+        offered = " or ".join(f'"{offered}"' for offered in system.settings)
+        raise InputError(f'sweep.setting = "{setting}" is not offered by {scenario.system}; use {offered}')
 
 
 def read_scenario(path: Path, overrides: Mapping[str, Any] | None = None) -> Resolved:

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,19 @@ SUMMARY_KEYS = (
     *("connected_throughout", "final"),
 )
 BARS = "▁▂▃▄▅▆▇█"
+
+OPTIONAL: tuple[tuple[str, str, str, Callable[[float], float]], ...] = (
+    ("clustering coefficient", "clustering", ".5f", float),
+    ("average path, hops", "path_length", ".3f", float),
+    ("ring links that are missing, %", "missing_links", ".3f", lambda share: 100 * share),
+    ("incomplete rings, %", "incomplete_rings", ".2f", lambda share: 100 * share),
+    ("events missed, %", "hit_ratio", ".3f", lambda share: 100 * (1 - share)),
+    ("hops of an event, mean", "hops_mean", ".2f", float),
+    ("… and the most", "hops_max", ".0f", float),
+    ("copies received a subscriber", "duplication", ".2f", float),
+)
+"""Series that not every run has: label, column, format, and what to show of a value."""
+
 WIDTH = 60
 
 
@@ -80,9 +93,8 @@ def _pictures(rows: list[dict[str, Any]]) -> Table:
         ("… and their standard deviation", [row["in_degree_std"] for row in rows], ".2f"),
         ("dead links, % of all", [_dead_share(row) for row in rows], ".2f"),
     ]
-    optional = (("clustering coefficient", "clustering", ".5f"), ("average path, hops", "path_length", ".3f"))
-    for label, key, form in optional:
-        values = [row[key] for row in rows if row[key] is not None]
+    for label, key, form, value_of in OPTIONAL:
+        values = [value_of(row[key]) for row in rows if row.get(key) is not None]
         if values:
             series.append((label, values, form))
     for label, values, form in series:
@@ -115,6 +127,8 @@ def _sentences(summary: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]
         f"{final['in_degree_min']} and {final['in_degree_max']} (standard deviation "
         f"{final['in_degree_std']:.2f}; a random graph: about {final['out_degree_mean'] ** 0.5:.1f})."
     )
+    if "topics" in summary:
+        sentences += _topic_sentences(summary, rows)
     counters = summary.get("counters", {})
     if "sent.cyclon.request" in counters:
         silent = counters.get("cyclon.silent", 0)
@@ -124,4 +138,30 @@ def _sentences(summary: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]
         )
     if "state_bytes_per_node" in summary:
         sentences.append(f"State: {summary['state_bytes_per_node']:.0f} bytes a node.")
+    return sentences
+
+
+def _topic_sentences(summary: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
+    final = summary["final"]
+    sentences = [
+        f"{summary['topics']:,} topics ({summary['workload']}); a node subscribes to "
+        f"{summary['subscriptions_mean']:.1f} on average."
+    ]
+    if final.get("incomplete_rings") is not None:
+        broken = [row["cycle"] for row in rows if row["incomplete_rings"]]
+        if not broken:
+            sentences.append("All rings were complete at every measurement.")
+        elif broken[-1] < final["cycle"]:
+            sentences.append(f"All rings are complete; cycle {broken[-1]} was the last in which one was not.")
+        else:
+            sentences.append(
+                f"At the end {100 * final['missing_links']:.3g} % of the ring links are missing, and "
+                f"{100 * final['incomplete_rings']:.3g} % of the rings are incomplete."
+            )
+    if final.get("hit_ratio") is not None:
+        sentences.append(
+            f"At the end an event reaches {100 * final['hit_ratio']:.4g} % of its on-line subscribers, in "
+            f"{final['hops_mean']:.1f} hops on average and {final['hops_max']:.0f} at the most; each of them "
+            f"gets {final['duplication']:.2f} copies."
+        )
     return sentences

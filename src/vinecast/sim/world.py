@@ -2,6 +2,9 @@
 
 A world advances a cycle at a time. Whatever comes or goes does so at the beginning of a cycle, before
 anybody's turn, so that the same scenario means the same thing on both engines.
+
+Events are published late in a cycle, when machines with synchronised timers are done with it; so a sweep,
+which publishes on the overlay as a cycle left it, sees what they see.
 """
 
 from collections.abc import Callable
@@ -11,13 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.draws import below_array, purpose, stream, substream_array, unit_array
+from vinecast.core.events import Publish
 from vinecast.core.machine import NOBODY
+from vinecast.core.profiles import Profiles
 from vinecast.core.trace import TraceRecord
 from vinecast.sim.engine import Clock, EventEngine
+from vinecast.sim.metrics import owners
 from vinecast.sim.network import MS_US, Network
 from vinecast.sim.scenario import EventConfig
 from vinecast.sim.sweep import SweepEngine
 from vinecast.systems import System
+from vinecast.systems.poldercast_sweep import _PUBLISHER  # its draws, so that both engines choose alike
 
 Nodes = NDArray[np.int64]
 Contacts = NDArray[np.int32]
@@ -108,13 +115,15 @@ class EventWorld:
         system: System,
         config: Any,
         seed: int,
-        nodes: int,
+        profiles: Profiles,
         event: EventConfig,
         network: Network,
         trace: Callable[[TraceRecord], None] | None = None,
     ) -> None:
         self.cycle = 0
+        nodes, machines = profiles.peers, system.machines(config, seed, profiles)
         self._system = system
+        self._profiles = profiles
         self._seed = seed
         self._event = event
         self._period_us: int = config.period_us
@@ -122,14 +131,14 @@ class EventWorld:
         self._changed_us = np.zeros(nodes, dtype=np.int64)
         skewed = event.clock_offset_ms or event.clock_drift_ppm
         self.engine = EventEngine(
-            lambda node: system.machine(config, seed, node),
+            machines,
             nodes,
             seed,
             network,
             clocks=self._clock if skewed else None,
             trace=trace,
         )
-        blank = system.view_of(system.machine(config, seed, 0))
+        blank = system.view_of(machines(0))
         self._no_view = np.full_like(blank, NOBODY)
 
     def _clock(self, node: int) -> Clock:
@@ -163,6 +172,17 @@ class EventWorld:
         self.online[nodes] = False
         self._changed_us[nodes] = at_us
 
+    def publish(self, epoch: int) -> None:
+        """Let one event be published on every topic after five sixths of the cycle, by a random subscriber.
+
+        Topic t's event is epoch × topics + t. Whoever comes up only after that moment publishes nothing.
+        """
+        at_us = self.cycle * self._period_us + self._period_us * 5 // 6
+        publishers = choose_publishers(self._seed, epoch, self._profiles, self.online)
+        for topic, node in enumerate(publishers.tolist()):
+            if node != NOBODY:
+                self.engine.command(node, at_us, Publish(topic, epoch * publishers.size + topic))
+
     def _at(self, nodes: Nodes) -> NDArray[np.int64]:
         """The beginning of the cycle, or when the node last came or went, if that is still to come."""
         return np.maximum(self._changed_us[nodes], self.cycle * self._period_us)
@@ -184,3 +204,18 @@ def choose_contacts(seed: int, cycle: int, nodes: Nodes, known: Nodes, count: in
     keys = substream_array(stream(seed, _CONTACTS, cycle, 0), nodes)
     picks = below_array(keys[:, None], np.arange(count)[None, :], known.size)
     return known[picks].astype(np.int32)
+
+
+def choose_publishers(
+    seed: int, epoch: int, profiles: Profiles, online: NDArray[np.bool_]
+) -> NDArray[np.int32]:
+    """A random on-line subscriber of each topic, or NOBODY. [topic]"""
+    topics, owner = profiles.topic_ids.size, owners(profiles)
+    pool = np.flatnonzero((owner != NOBODY) & online[owner])
+    pool = pool[np.lexsort((owner[pool], profiles.topics[pool]))]
+    count = np.bincount(profiles.topics[pool], minlength=topics)
+    keys = substream_array(stream(seed, _PUBLISHER, epoch, 0), np.arange(topics))
+    pick = np.cumsum(count) - count + below_array(keys, 0, np.maximum(count, 1))
+    chosen = np.full(topics, NOBODY, dtype=np.int32)
+    chosen[count > 0] = owner[pool[pick[count > 0]]]
+    return chosen

@@ -1,6 +1,8 @@
 """One file per paper, each wiring protocols into a system; this page lists them by name.
 
-Cyclon stands here as a system of its own: a peer sampling service needs no wiring.
+Cyclon stands here as a system of its own: a peer sampling service needs no wiring. Every system is built over
+the profiles of its population (core/profiles.py); one without topics takes from them how many peers there are
+and no more.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,10 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.interest import make_scratch
 from vinecast.core.machine import Machine
+from vinecast.core.profiles import Profiles
 from vinecast.core.sweep import Sweep
 from vinecast.protocols.cyclon import Cyclon, CyclonConfig
 from vinecast.protocols.cyclon.sweep import CyclonSweep
+from vinecast.systems.poldercast import PolderCast, PolderCastConfig
+from vinecast.systems.poldercast_sweep import PolderCastSweep
+
+Machines = Callable[[int], Machine]
+"""node -> its machine"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +31,42 @@ class System:
 
     config: type[Any]
     """Its configuration dataclass; has ``period_us``, the length of a cycle."""
-    machine: Callable[[Any, int, int], Machine]
-    """(config, seed, node) -> the machine of one node."""
-    sweep: Callable[[Any, int, int], Sweep] | None
-    """(config, seed, nodes) -> the whole population, for systems that have a sweep."""
+    machines: Callable[[Any, int, Profiles], Machines]
+    """(config, seed, profiles) -> who makes the machine of each node."""
+    sweep: Callable[[Any, int, Profiles], Sweep] | None
+    """(config, seed, profiles) -> the whole population, for systems that have a sweep."""
     view_of: Callable[[Any], NDArray[np.int32]]
     """The peers that a machine knows; empty slots hold NOBODY. [slot]"""
+    has_topics: bool
+    """Whether its nodes subscribe and publish."""
+    settings: tuple[str, ...] = ("sequential", "synchronous")
+    """What its sweep offers, the default first (docs/exchange.md)."""
+
+
+def _cyclon_machines(config: CyclonConfig, seed: int, profiles: Profiles) -> Machines:
+    return lambda node: Cyclon(config, seed, node)
+
+
+def _cyclon_sweep(config: CyclonConfig, seed: int, profiles: Profiles) -> Sweep:
+    return CyclonSweep(config, seed, profiles.peers)
+
+
+def _poldercast_machines(config: PolderCastConfig, seed: int, profiles: Profiles) -> Machines:
+    topics, most = profiles.topic_ids.size, int(profiles.cnt.max(initial=0))
+    scratch = make_scratch(profiles.peers, topics, most, config.most)  # one for all: machines take turns
+    return lambda node: PolderCast(config, seed, node, profiles, scratch)
 
 
 SYSTEMS: Mapping[str, System] = {
-    "cyclon": System(CyclonConfig, Cyclon, CyclonSweep, lambda machine: machine.peers),
+    "cyclon": System(
+        CyclonConfig, _cyclon_machines, _cyclon_sweep, lambda machine: machine.peers, has_topics=False
+    ),
+    "poldercast": System(
+        PolderCastConfig,
+        _poldercast_machines,
+        PolderCastSweep,
+        lambda machine: machine.cyclon.peers,
+        has_topics=True,
+        settings=("synchronous",),
+    ),
 }

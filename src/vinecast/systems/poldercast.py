@@ -9,6 +9,10 @@ refreshes what its profile says about its topics once a cycle, when Cyclon's tim
 a third and two thirds of a period later. An event travels along the topic's ring and a few shortcuts, and
 only subscribers carry it (S0 §4.2).
 
+Silence is known to the whole node: a partner that does not answer one layer leaves the other's view too. S0
+§5.4 speaks of each layer's own view; taken literally, Vicinity and Rings hand a dead peer back to each other
+for ever, since each looks through the other's view.
+
 A node that publishes without subscribing hands its event to a subscriber that it knows (S0 §4.1 asks
 publishers to subscribe; this spares them that).
 """
@@ -20,7 +24,7 @@ from typing import ClassVar
 import numpy as np
 
 from vinecast.core.config import check, limited
-from vinecast.core.errors import InputError
+from vinecast.core.draws import SEED_MAX
 from vinecast.core.events import (
     Count,
     Deliver,
@@ -108,10 +112,17 @@ class PolderCast:
         third = config.period_us // 3
         self.cyclon = Cyclon(config.cyclon, seed, me)
         self.vicinity = Vicinity(
-            config.vicinity, seed, me, profiles, scratch, self._beside_vicinity, first_after_us=third
+            config.vicinity,
+            seed,
+            me,
+            profiles,
+            scratch,
+            self._beside_vicinity,
+            third,
+            lambda peer: self.rings.forget(peer),
         )
         self.rings = Rings(
-            config.rings, seed, me, profiles, scratch, self._beside_rings, first_after_us=2 * third
+            config.rings, seed, me, profiles, scratch, self._beside_rings, 2 * third, self.vicinity.forget
         )
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
@@ -120,7 +131,7 @@ class PolderCast:
             case Received(sender, PolderCastEvent() as message):
                 return self._receive(sender, message)
             case Received(_, VicinityRequest() | VicinityAnswer()):
-                return self.vicinity.handle(event, now_us)
+                return self.vicinity.handle(event, now_us) if self.config.with_vicinity else []
             case Received(_, RingsRequest() | RingsAnswer()):
                 return self.rings.handle(event, now_us)
             case Received():
@@ -150,7 +161,7 @@ class PolderCast:
     def _ring(self, name: str, event: Event, now_us: int) -> list[Effect]:
         match name:
             case cyclon.TIMER:
-                self.profiles.coverage_of(self.me)[:] = self.rings.coverage()
+                self.profiles.annotate(self.me, self.rings.coverage(), self.rings.gaps())
                 return self.cyclon.handle(event, now_us)
             case vicinity.TIMER:
                 return self.vicinity.handle(event, now_us)
@@ -167,8 +178,9 @@ class PolderCast:
         return gather(self._scratch, count, self.cyclon.peers, self.cyclon.ages)
 
     def _resubscribe(self, topics: np.ndarray[tuple[int], np.dtype[np.int32]]) -> list[Effect]:
-        if topics.size > TOPICS_MAX:
-            raise InputError(f"a node can subscribe to {TOPICS_MAX:,} topics at the most")
+        known = topics.size == 0 or (topics[0] >= 0 and topics[-1] < self.profiles.topic_ids.size)
+        if not known or topics.size > min(TOPICS_MAX, self._scratch.near.shape[0]):
+            return [Count("poldercast.refused subscription")]
         before = self._topics.copy()
         self.rings.resubscribe(before, topics)
         self.profiles.set_topics(self.me, topics.astype(np.int32), self.rings.coverage())
@@ -191,9 +203,9 @@ class PolderCast:
         if event in self._seen:
             return [Observe(TraceKind.RECEIVED_AGAIN, topic, event, sender, hops)]
         seen: Effect = Observe(TraceKind.RECEIVED_FIRST, topic, event, sender, hops)
+        self._remember(event)
         if self._row(topic) is None:
             return [seen, Count("poldercast.not subscribed")]
-        self._remember(event)
         return [seen, Deliver(topic, event, hops), *self._forward(topic, event, hops, sender)]
 
     def _forward(self, topic: int, event: int, hops: int, sender: int) -> list[Effect]:
@@ -221,7 +233,7 @@ class PolderCast:
         order = np.empty(self.config.fanout, dtype=np.uint64)
         ringcast.choose_shortcuts(
             self.seed,
-            event,
+            event & SEED_MAX,
             topic,
             self.me,
             lower,
@@ -241,7 +253,7 @@ class PolderCast:
         chosen, order = np.empty(1, dtype=np.int32), np.empty(1, dtype=np.uint64)
         ringcast.choose_shortcuts(
             self.seed,
-            event,
+            event & SEED_MAX,
             topic,
             self.me,
             NOBODY,

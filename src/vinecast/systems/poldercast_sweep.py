@@ -1,8 +1,8 @@
 """PolderCast for a whole population: the layers' sweeps, one after the other, and dissemination.
 
-A synchronous cycle is Cyclon's, then everybody refreshes its profile, then Vicinity's, then Rings'. It equals,
-bit for bit, machines on the event engine with synchronised timers and one constant latency below a sixth of
-the period. There is no sequential setting: nothing we measure needs one.
+A synchronous cycle is Cyclon's, then everybody refreshes its profile, then Vicinity's, then Rings'. It
+equals, bit for bit, machines on the event engine with synchronised timers and one constant latency below a
+sixth of the period. There is no sequential setting: nothing we measure needs one.
 """
 
 from dataclasses import dataclass
@@ -62,6 +62,8 @@ class PolderCastSweep:
         self.ring_peers = np.full((pool, config.rings.size), NOBODY, dtype=np.int32)
         self.ring_ages = np.zeros((pool, config.rings.size), dtype=np.uint16)
         self.lost = np.zeros(nodes, dtype=np.bool_)
+        self.near_silent = np.full(nodes, NOBODY, dtype=np.int32)
+        self.ring_silent = np.full(nodes, NOBODY, dtype=np.int32)
         self._mail = _Mail(nodes, max(config.vicinity.gossip_size, config.rings.gossip_size))
         self._scratches: list[Scratch] = []
         self._spreader: _Spreader | None = None
@@ -75,13 +77,14 @@ class PolderCastSweep:
     def state_bytes(self) -> int:
         """Bytes of protocol state, all nodes together, profiles included."""
         arrays = (self.near_peers, self.near_ages, self.ring_peers, self.ring_ages, self.lost)
-        return self.cyclon.state_bytes + sum(a.nbytes for a in (*arrays, *self.table, self.profiles.ids))
+        silent = (self.near_silent, self.ring_silent)
+        own = (*arrays, *silent, *self.table, self.profiles.ids)
+        return self.cyclon.state_bytes + sum(array.nbytes for array in own)
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes needed besides while a cycle runs."""
-        scratches = sum(array.nbytes for scratch in self._scratches for array in scratch)
-        return self.cyclon.scratch_bytes + self._mail.nbytes + scratches
+        """Bytes needed besides while a cycle runs, without the working memory of each thread."""
+        return self.cyclon.scratch_bytes + self._mail.nbytes
 
     def start(self, nodes: Nodes, contacts: NDArray[np.int32]) -> None:
         """Bring nodes on line; contacts go to Cyclon. contacts: [started node, contact]"""
@@ -95,6 +98,7 @@ class PolderCastSweep:
         """Empty all views of nodes that will come back without their state."""
         self.cyclon.forget_state(nodes)
         self.near_peers[nodes], self.near_ages[nodes], self.lost[nodes] = NOBODY, 0, False
+        self.near_silent[nodes] = self.ring_silent[nodes] = NOBODY
         for node in nodes.tolist():
             rows = slice(self.table.beg[node], self.table.beg[node] + self.table.cnt[node])
             self.ring_peers[rows], self.ring_ages[rows] = NOBODY, 0
@@ -114,7 +118,9 @@ class PolderCastSweep:
         """A worker's own working memory. Made before workers begin, never by them."""
         topics, most = self.profiles.topic_ids.size, int(self.table.cnt.max(initial=0))
         while len(self._scratches) <= worker:
-            self._scratches.append(make_scratch(self.nodes, topics, most, self.config.most))
+            self._scratches.append(
+                make_scratch(self.nodes, topics, most, self.config.most, self.config.rings.size)
+            )
         return self._scratches[worker]
 
     def _refresh(self, begin: int, end: int, worker: int) -> None:
@@ -127,11 +133,21 @@ class PolderCastSweep:
         config, mail = self.config.vicinity, self._mail
 
         def request(begin: int, end: int, worker: int) -> None:
+            rings.drop_silent(
+                self.ring_peers,
+                self.ring_ages,
+                self.lost,
+                self.near_silent,
+                self.online,
+                self.table,
+                begin,
+                end,
+            )
             vicinity.prepare_requests(
                 self.near_peers, self.near_ages, self.cyclon.peers, self.cyclon.ages,
                 self.ring_peers, self.ring_ages, self.online, self.cyclon.cycles, self.seed,
                 config.wanted, config.gossip_size, self.table, self._scratches[worker],
-                mail.peers, mail.ages, mail.count, mail.partner, begin, end,
+                mail.peers, mail.ages, mail.count, mail.partner, self.near_silent, begin, end,
             )  # fmt: skip
 
         def answer(begin: int, end: int, worker: int) -> None:
@@ -145,7 +161,8 @@ class PolderCastSweep:
         def merge(begin: int, end: int, worker: int) -> None:
             vicinity.merge_answers(
                 self.near_peers, self.near_ages, self.cyclon.cycles, self.seed, config.wanted, self.table,
-                self._scratches[worker], mail.peers, mail.ages, mail.count, mail.partner, begin, end,
+                self._scratches[worker], mail.peers, mail.ages, mail.count, mail.partner, self.near_silent,
+                begin, end,
             )  # fmt: skip
 
         sort = Phase("vicinity: sort mail", self._sort_mail, divisible=False)
@@ -158,25 +175,26 @@ class PolderCastSweep:
         config, mail = self.config.rings, self._mail
 
         def request(begin: int, end: int, worker: int) -> None:
+            vicinity.remove_silent(self.near_peers, self.near_ages, self.ring_silent, self.online, begin, end)
             rings.prepare_requests(
                 self.ring_peers, self.ring_ages, self.near_peers, self.near_ages,
                 self.cyclon.peers, self.cyclon.ages, self.online, self.lost, self.cyclon.cycles, self.seed,
-                config.gossip_size, self.table, self._scratches[worker],
-                mail.peers, mail.ages, mail.count, mail.partner, begin, end,
+                config.gossip_size, config.informed, self.table, self._scratches[worker],
+                mail.peers, mail.ages, mail.count, mail.partner, self.ring_silent, begin, end,
             )  # fmt: skip
 
         def answer(begin: int, end: int, worker: int) -> None:
             rings.answer_requests(
                 self.ring_peers, self.ring_ages, self.near_peers, self.near_ages,
                 self.cyclon.peers, self.cyclon.ages, self.online, self.cyclon.cycles, self.seed,
-                config.gossip_size, self.table, self._scratches[worker],
+                config.gossip_size, config.informed, self.table, self._scratches[worker],
                 mail.peers, mail.ages, mail.count, mail.start, mail.initiator, begin, end,
             )  # fmt: skip
 
         def merge(begin: int, end: int, worker: int) -> None:
             rings.merge_answers(
                 self.ring_peers, self.ring_ages, self.lost, self.table, self._scratches[worker],
-                mail.peers, mail.ages, mail.count, mail.partner, begin, end,
+                mail.peers, mail.ages, mail.count, mail.partner, self.ring_silent, begin, end,
             )  # fmt: skip
 
         sort = Phase("rings: sort mail", self._sort_mail, divisible=False)

@@ -1,4 +1,4 @@
-"""Rings: for each topic, the subscribers just before and just after a node on the circle (S0 §5.1, S4 §2.4.3).
+"""Rings: for each topic, the subscribers just before and after a node on the circle (S0 §5.1, S4 §2.4.3).
 
 Once a cycle a node asks the ring neighbour that it has not heard from for longest, and sends it, for the
 topics they share, the nearest to *its* place that it knows of from all layers; the partner answers in kind.

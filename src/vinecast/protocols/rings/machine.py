@@ -1,7 +1,7 @@
 """Rings on one node.
 
 The machine does not know the other layers: the system hands it ``others``, which adds their views to a list
-of candidates. Its topics are those of its own profile; when they change, the system says so (``resubscribe``).
+of candidates. Its topics are those of its own profile; when they change, the system calls ``resubscribe``.
 """
 
 from collections.abc import Callable
@@ -20,6 +20,8 @@ from vinecast.protocols.rings import rules
 from vinecast.protocols.rings.rules import Ages, Peers, Topics
 
 TIMER = "rings"
+NO_PEERS: Peers = np.empty(0, dtype=np.int32)
+EXCHANGES = ("paper", "informed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,9 @@ class RingsConfig:
     """Neighbours a topic, half of them on each side (S0 §6.6: ℓ_ring = 4)."""
     gossip_size: int = limited(10, at_least=1, at_most=1000)
     """Entries in a message (S0 §6: g_ring = 10)."""
+    exchange: str = limited("paper", one_of=EXCHANGES)
+    """What is sent when more is found than fits: a random choice (``paper``, S0 §5.1), or what the partner
+    most likely lacks (``informed``, ours)."""
     period_s: float = limited(60.0, at_least=0.001, at_most=86400.0)
     """Seconds between two exchanges that a node begins."""
 
@@ -37,6 +42,11 @@ class RingsConfig:
         check(self)
         if self.size % 2:
             raise InputError(f"size must be even, half of it for each side, not {self.size}")
+
+    @property
+    def informed(self) -> bool:
+        """Whether the exchange is the informed one."""
+        return self.exchange == "informed"
 
     @property
     def period_us(self) -> int:
@@ -65,7 +75,8 @@ class RingsAnswer:
 
 
 class Rings:
-    """The machine. ``others(count)`` adds the other layers' views to the scratch's candidates.
+    """The machine. ``others(count)`` adds the other layers' views to the scratch's candidates;
+    ``on_silence(peer)`` is told of a partner that did not answer.
 
     peers, ages: [topic of mine, place], in the order of the own profile's topics.
     """
@@ -79,6 +90,7 @@ class Rings:
         scratch: Scratch,
         others: Callable[[int], int],
         first_after_us: int = 0,
+        on_silence: Callable[[int], object] = lambda peer: None,
     ) -> None:
         self.config = config
         self.seed = seed
@@ -93,6 +105,7 @@ class Rings:
         self._scratch = scratch
         self._others = others
         self._first_after_us = first_after_us
+        self._on_silence = on_silence
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
@@ -107,11 +120,15 @@ class Rings:
                 self._give_up()
                 return [SetTimer(TIMER, self._first_after_us)]
             case PeerLost(peer):
-                rules.drop(self.peers, self.ages, peer)
-                self.lost = True
+                self.forget(peer)
                 return []
             case _:
                 return []
+
+    def forget(self, peer: int) -> None:
+        """Drop a peer that another layer, or the transport, found gone."""
+        rules.drop(self.peers, self.ages, peer)
+        self.lost = True
 
     def resubscribe(self, before: Topics, after: Topics) -> None:
         """Move the rows to where the profile's new topics are; new topics begin empty."""
@@ -127,9 +144,16 @@ class Rings:
         counts = [rules.count_neighbours(row) for row in self.peers]
         return np.array(counts, dtype=np.uint8)
 
+    def gaps(self) -> np.ndarray[tuple[int], np.dtype[np.uint16]]:
+        """How near the nearest neighbours of each topic are. [topic of mine]"""
+        population = self.profiles.peers
+        return np.array([rules.gaps_of(row, self.me, population) for row in self.peers], dtype=np.uint16)
+
     def _give_up(self) -> None:
         """Whoever was asked stayed silent: everybody known is considered again for the places it left."""
-        self.lost = self.lost or self.partner != NOBODY
+        if self.partner != NOBODY:
+            self.lost = True
+            self._on_silence(self.partner)
         self.partner = NOBODY
 
     def _gather(self) -> int:
@@ -141,12 +165,30 @@ class Rings:
             self.me, count, self.peers, self.ages, self.profiles.peers, self.profiles.table, self._scratch
         )
 
-    def _selected(self, target: int, cycle: int) -> tuple[Peers, Ages]:
-        scratch, most = self._scratch, self.config.gossip_size
-        count = self._gather()
-        common = rules.select_for(target, self.me, count, self.profiles.peers, self.profiles.table, scratch)
+    def _selected(self, target: int, cycle: int, known: Peers) -> tuple[Peers, Ages]:
+        """What to send: to a target that just sent ``known``."""
+        config, scratch = self.config, self._scratch
+        population, table, most = self.profiles.peers, self.profiles.table, config.gossip_size
         peers, ages = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.uint16)
-        found = rules.cut(common, self.seed, cycle, self.me, target, most, scratch, peers, ages)
+        count = self._gather()
+        common = rules.select_for(target, self.me, count, population, config.informed, table, scratch)
+        if config.informed:
+            found = rules.cut_informed(
+                common,
+                self.seed,
+                cycle,
+                self.me,
+                target,
+                most,
+                population,
+                table,
+                scratch,
+                known,
+                peers,
+                ages,
+            )
+        else:
+            found = rules.cut(common, self.seed, cycle, self.me, target, most, scratch, peers, ages)
         return peers[:found], ages[:found]
 
     def _begin(self) -> list[Effect]:
@@ -161,12 +203,14 @@ class Rings:
         self.partner = rules.select_oldest(self.peers, self.ages)
         if self.partner != NOBODY:
             rules.drop(self.peers, self.ages, self.partner)
-            request = RingsRequest(self.cycle, *self._selected(self.partner, self.cycle))
+            request = RingsRequest(self.cycle, *self._selected(self.partner, self.cycle, NO_PEERS))
             effects.append(Send(self.partner, request))
         return effects
 
     def _answer(self, sender: int, request: RingsRequest) -> list[Effect]:
-        answer = RingsAnswer(request.cycle, *self._selected(sender, request.cycle))
+        answer = RingsAnswer(
+            request.cycle, *self._selected(sender, request.cycle, request.peers[: self.config.gossip_size])
+        )
         self._merge(sender, request.peers, request.ages)
         return [Send(sender, answer)]
 

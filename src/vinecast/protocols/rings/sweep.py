@@ -51,12 +51,14 @@ def prepare_requests(
     cycles: NDArray[np.int32],
     seed: int,
     gossip_size: int,
+    informed: bool,
     table: Table,
     scratch: Scratch,
     mail_peers: Peers,
     mail_ages: Ages,
     mail_count: NDArray[np.int16],
     partner: Peers,
+    silent: Peers,
     begin: int,
     end: int,
 ) -> None:
@@ -70,6 +72,7 @@ def prepare_requests(
         if not online[p]:
             continue
         rows = slice(table.beg[p], table.beg[p] + table.cnt[p])
+        silent[p] = NOBODY
         if lost[p]:
             lost[p] = False
             count = gather_views(
@@ -88,10 +91,16 @@ def prepare_requests(
         count = gather_views(
             p, ring_peers, ring_ages, near_peers, near_ages, sample_peers, sample_ages, table, scratch
         )
-        common = rules.select_for(q, p, count, table.beg.size, table, scratch)
-        mail_count[p] = rules.cut(
-            common, seed, int(cycles[p]), p, q, gossip_size, scratch, mail_peers[p], mail_ages[p]
-        )
+        common = rules.select_for(q, p, count, table.beg.size, informed, table, scratch)
+        if informed:
+            mail_count[p] = rules.cut_informed(
+                common, seed, int(cycles[p]), p, q, gossip_size, table.beg.size, table, scratch,
+                mail_peers[p, :0], mail_peers[p], mail_ages[p],
+            )  # fmt: skip
+        else:
+            mail_count[p] = rules.cut(
+                common, seed, int(cycles[p]), p, q, gossip_size, scratch, mail_peers[p], mail_ages[p]
+            )
 
 
 @rule
@@ -125,6 +134,7 @@ def answer_requests(
     cycles: NDArray[np.int32],
     seed: int,
     gossip_size: int,
+    informed: bool,
     table: Table,
     scratch: Scratch,
     mail_peers: Peers,
@@ -147,10 +157,16 @@ def answer_requests(
             count = gather_views(
                 q, ring_peers, ring_ages, near_peers, near_ages, sample_peers, sample_ages, table, scratch
             )
-            common = rules.select_for(p, q, count, table.beg.size, table, scratch)
-            given = rules.cut(
-                common, seed, int(cycles[p]), q, p, gossip_size, scratch, given_peers, given_ages
-            )
+            common = rules.select_for(p, q, count, table.beg.size, informed, table, scratch)
+            if informed:
+                given = rules.cut_informed(
+                    common, seed, int(cycles[p]), q, p, gossip_size, table.beg.size, table, scratch,
+                    mail_peers[p, : mail_count[p]], given_peers, given_ages,
+                )  # fmt: skip
+            else:
+                given = rules.cut(
+                    common, seed, int(cycles[p]), q, p, gossip_size, scratch, given_peers, given_ages
+                )
             merge_entries(
                 q, p, ring_peers, ring_ages, mail_peers[p], mail_ages[p], int(mail_count[p]), table, scratch
             )
@@ -171,15 +187,17 @@ def merge_answers(
     mail_ages: Ages,
     mail_count: NDArray[np.int16],
     partner: Peers,
+    silent: Peers,
     begin: int,
     end: int,
 ) -> None:
-    """Phase 3: everyone merges the answer it got, or notes that its partner was silent."""
+    """Phase 3: everyone merges the answer it got, or notes that its partner was silent. silent: [node]"""
     for p in range(begin, end):
         if partner[p] == NOBODY:
             continue
         if mail_count[p] == UNANSWERED:
             lost[p] = True
+            silent[p] = partner[p]
             continue
         merge_entries(
             p, int(partner[p]), ring_peers, ring_ages,
@@ -194,3 +212,23 @@ def publish_coverage(ring_peers: Peers, table: Table, online: Online, begin: int
         if online[p]:
             for row in range(table.beg[p], table.beg[p] + table.cnt[p]):
                 table.coverage[row] = rules.count_neighbours(ring_peers[row])
+                table.gaps[row] = rules.gaps_of(ring_peers[row], p, table.beg.size)
+
+
+@rule
+def drop_silent(
+    ring_peers: Peers,
+    ring_ages: Ages,
+    lost: Online,
+    silent: Peers,
+    online: Online,
+    table: Table,
+    begin: int,
+    end: int,
+) -> None:
+    """Drop from the rings whom another layer found silent. silent: [node]"""
+    for p in range(begin, end):
+        if online[p] and silent[p] != NOBODY:
+            rows = slice(table.beg[p], table.beg[p] + table.cnt[p])
+            rules.drop(ring_peers[rows], ring_ages[rows], int(silent[p]))
+            lost[p] = True

@@ -67,7 +67,8 @@ class VicinityAnswer:
 
 
 class Vicinity:
-    """The machine. ``others(count)`` adds the other layers' views to the scratch's candidates."""
+    """The machine. ``others(count)`` adds the other layers' views to the scratch's candidates;
+    ``on_silence(peer)`` is told of a partner that did not answer."""
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class Vicinity:
         scratch: Scratch,
         others: Callable[[int], int],
         first_after_us: int = 0,
+        on_silence: Callable[[int], object] = lambda peer: None,
     ) -> None:
         self.config = config
         self.seed = seed
@@ -90,6 +92,7 @@ class Vicinity:
         self._scratch = scratch
         self._others = others
         self._first_after_us = first_after_us
+        self._on_silence = on_silence
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
@@ -101,13 +104,19 @@ class Vicinity:
             case TimerFired(name) if name == TIMER:
                 return self._begin()
             case Start():
+                if self.partner != NOBODY:
+                    self._on_silence(self.partner)
                 self.partner = NOBODY
                 return [SetTimer(TIMER, self._first_after_us)]
             case PeerLost(peer):
-                rules.remove(self.peers, self.ages, peer)
+                self.forget(peer)
                 return []
             case _:
                 return []
+
+    def forget(self, peer: int) -> None:
+        """Drop a peer that another layer, or the transport, found gone."""
+        rules.remove(self.peers, self.ages, peer)
 
     def _gather(self) -> int:
         scratch = self._scratch
@@ -126,6 +135,7 @@ class Vicinity:
         effects: list[Effect] = [SetTimer(TIMER, self.config.period_us)]
         if self.partner != NOBODY:
             effects.append(Count("vicinity.silent"))
+            self._on_silence(self.partner)
         self.cycle += 1
         count = self._gather()
         found = self._select(self.me, self.cycle, count, self.config.view_size)

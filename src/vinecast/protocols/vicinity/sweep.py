@@ -57,6 +57,7 @@ def prepare_requests(
     mail_ages: Ages,
     mail_count: NDArray[np.int16],
     partner: Peers,
+    silent: Peers,
     begin: int,
     end: int,
 ) -> None:
@@ -65,6 +66,7 @@ def prepare_requests(
         partner[p] = NOBODY
         if not online[p]:
             continue
+        silent[p] = NOBODY
         count = gather_views(p, peers, ages, sample_peers, sample_ages, ring_peers, ring_ages, table, scratch)
         cycle = int(cycles[p])
         found = rules.select_best(p, seed, cycle, wanted, count, peers.shape[1], table, scratch)
@@ -164,13 +166,26 @@ def merge_answers(
     mail_ages: Ages,
     mail_count: NDArray[np.int16],
     partner: Peers,
+    silent: Peers,
     begin: int,
     end: int,
 ) -> None:
-    """Phase 3: everyone merges the answer it got."""
+    """Phase 3: everyone merges the answer it got, or notes who was silent. silent: [node]"""
     for p in range(begin, end):
-        if partner[p] != NOBODY and mail_count[p] != UNANSWERED:
+        if partner[p] == NOBODY:
+            continue
+        if mail_count[p] == UNANSWERED:
+            silent[p] = partner[p]
+        else:
             merge_entries(
                 p, int(partner[p]), seed, int(cycles[p]), wanted, peers, ages,
                 mail_peers[p], mail_ages[p], int(mail_count[p]), table, scratch,
             )  # fmt: skip
+
+
+@rule
+def remove_silent(peers: Peers, ages: Ages, silent: Peers, online: Online, begin: int, end: int) -> None:
+    """Drop from the views whom another layer found silent. silent: [node]"""
+    for p in range(begin, end):
+        if online[p] and silent[p] != NOBODY:
+            rules.remove(peers[p], ages[p], int(silent[p]))

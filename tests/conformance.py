@@ -1,0 +1,266 @@
+"""What every topic system must do, whatever it is made of; the table of systems is at the end.
+
+A system joins the suite with one entry of ``SYSTEMS``: how to build its machines, how long it takes to
+settle, and how to look at what it knows and remembers. ``make`` puts it on the event engine; a ``Trial``
+drives it and keeps the truth (who wants what) that deliveries are held against.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vinecast.core.events import Deliver, Publish, Subscribe, Unsubscribe
+from vinecast.core.interest import make_scratch
+from vinecast.core.machine import SECOND_US, Machine
+from vinecast.core.profiles import Profiles
+from vinecast.core.trace import TraceKind, TraceRecord
+from vinecast.protocols.cyclon import CyclonConfig
+from vinecast.protocols.rings import RingsConfig
+from vinecast.protocols.vicinity import VicinityConfig
+from vinecast.sim.engine import EventEngine
+from vinecast.sim.network import Network, NetworkConfig
+from vinecast.sim.overlay import random_views
+from vinecast.sim.workload import Subscriptions, subscribe
+from vinecast.systems.poldercast import PolderCast, PolderCastConfig
+
+PERIOD_US = SECOND_US
+"""Every system's cycle here: a second."""
+
+CALM = NetworkConfig(latency_ms=10.0)
+MEMORY = 4
+"""Events that a system remembers where its memory is tested."""
+
+
+@dataclass(frozen=True)
+class TopicSystem:
+    """All that the suite needs to know of a system."""
+
+    build: Callable[[Any, int, Profiles], Callable[[int], Machine]]
+    """(configuration, seed, profiles) -> what builds the machine of a node"""
+    config: Any
+    forgetful: Any
+    """The same configuration, but only the last MEMORY events are remembered."""
+    settle: int
+    """Cycles until a static population has settled."""
+    recover: int
+    """Cycles until it has settled again after a fault."""
+    heal: int
+    """Cycles until it has, after a partition."""
+    relay_free: bool
+    """Whether subscribers alone carry a topic's events."""
+    views: Callable[[Any], list[list[int]]]
+    """Lists of peers in each of which nobody may stand twice, nor the node itself."""
+    remembered: Callable[[Any], int]
+    """How many events a machine remembers."""
+    reason_alone: str
+    """Why an event is dropped that nobody wants."""
+
+
+def make(
+    system: TopicSystem,
+    subscriptions: Subscriptions,
+    seed: int,
+    *,
+    config: Any = None,
+    network: NetworkConfig = CALM,
+    contacts: int = 5,
+    trace: Callable[[TraceRecord], None] | None = None,
+    on_deliver: Callable[[int, Deliver], None] | None = None,
+) -> EventEngine:
+    """A population of the system on the event engine, all of it on line from the beginning."""
+    nodes = subscriptions.nodes
+    profiles = Profiles.simulated(seed, subscriptions.start, subscriptions.topics, subscriptions.topic_count)
+    engine = EventEngine(
+        system.build(config or system.config, seed, profiles),
+        nodes,
+        seed,
+        Network(network, seed, nodes),
+        trace=trace,
+        on_deliver=on_deliver,
+    )
+    for node, known in enumerate(random_views(seed, nodes, min(contacts, nodes - 1)).tolist()):
+        engine.start(node, 0, tuple(known))
+    return engine
+
+
+class Trial:
+    """A population, the truth about it, and what became of every event."""
+
+    def __init__(self, system: TopicSystem, subscriptions: Subscriptions, seed: int, **rest: Any) -> None:
+        self.system = system
+        self.topics = range(subscriptions.topic_count)
+        self.wants = [set(subscriptions.of(node).tolist()) for node in range(subscriptions.nodes)]
+        self.delivered: Counter[tuple[int, int, int]] = Counter()
+        """(node, topic, event) -> how often"""
+        self.carried: list[TraceRecord] = []
+        """Event messages that were sent."""
+        self.dropped: list[TraceRecord] = []
+        """Events that went nowhere."""
+        self.published: dict[int, tuple[int, list[int]]] = {}
+        """event -> its topic and who should get it"""
+        self.seed = seed
+        self.engine = make(system, subscriptions, seed, trace=self._note, on_deliver=self._deliver, **rest)
+
+    def _note(self, record: TraceRecord) -> None:
+        if record.event >= 0 and record.kind == TraceKind.SENT:
+            self.carried.append(record)
+        elif record.event >= 0 and record.kind == TraceKind.DROPPED:
+            self.dropped.append(record)
+
+    def _deliver(self, node: int, deliver: Deliver) -> None:
+        self.delivered[node, deliver.topic, deliver.event] += 1
+
+    # Driving. A fifth of a cycle before everybody's timers nothing is on its way but events.
+
+    def run(self, cycles: int) -> None:
+        """Up to the quiet moment at the end of so many cycles."""
+        quiet = PERIOD_US // 5
+        self.engine.run(((self.engine.now_us + quiet) // PERIOD_US + cycles) * PERIOD_US - quiet)
+
+    def settle(self) -> None:
+        self.run(self.system.settle)
+
+    def recover(self) -> None:
+        self.run(self.system.recover)
+
+    def subscribe(self, node: int, topic: int) -> None:
+        self.wants[node].add(topic)
+        self.engine.command(node, self.engine.now_us, Subscribe(topic))
+
+    def unsubscribe(self, node: int, topic: int) -> None:
+        self.wants[node].discard(topic)
+        self.engine.command(node, self.engine.now_us, Unsubscribe(topic))
+
+    def subscribers(self, topic: int) -> list[int]:
+        """Those on line who should get the topic's events."""
+        return [n for n, wants in enumerate(self.wants) if topic in wants and self.engine.online[n]]
+
+    def publish(self, node: int, topic: int) -> int:
+        event = len(self.published) + 1
+        self.published[event] = topic, self.subscribers(topic)
+        self.engine.command(node, self.engine.now_us, Publish(topic, event))
+        return event
+
+    def publish_everything(self) -> list[int]:
+        """One event a topic, each from one of its subscribers, and a cycle to arrive in."""
+        wanted = [(topic, self.subscribers(topic)) for topic in self.topics if self.subscribers(topic)]
+        events = [self.publish(nodes[(topic + self.seed) % len(nodes)], topic) for topic, nodes in wanted]
+        self.run(1)
+        return events
+
+    # Judging.
+
+    def received(self, event: int) -> list[int]:
+        """Who got an event, as often as they did."""
+        topic = self.published[event][0]
+        return sorted(n for (n, t, e) in self.delivered.elements() if (t, e) == (topic, event))
+
+    def check(self, events: list[int]) -> None:
+        """Everybody who should got every event, once; nobody else did."""
+        assert events
+        for event in events:
+            assert self.received(event) == self.published[event][1], f"event {event}"
+
+    def check_no_relays(self, events: list[int]) -> None:
+        """No event message ever went to somebody who is not interested."""
+        strangers = [
+            record for record in self.carried
+            if record.event in events and record.topic not in self.wants[record.peer]
+        ]  # fmt: skip
+        assert strangers == []
+
+    def check_views(self) -> None:
+        """What no accident may break: nobody knows itself, anybody twice, or somebody who does not exist."""
+        for node, machine in enumerate(self.engine.machines):
+            for view in self.system.views(machine):
+                assert node not in view
+                assert len(set(view)) == len(view)
+                assert all(0 <= peer < self.engine.nodes for peer in view)
+
+
+def interests(lists: Mapping[int, list[int]] | list[list[int]], topic_count: int) -> Subscriptions:
+    """Subscriptions written out: the topics of each node."""
+    rows = [lists[node] for node in range(len(lists))]
+    owner = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    topics = np.array([topic for row in rows for topic in row], dtype=np.int64)
+    return subscribe(owner.astype(np.int64), topics, len(rows), topic_count)
+
+
+# The systems.
+
+
+def _poldercast(config: PolderCastConfig, seed: int, profiles: Profiles) -> Callable[[int], Machine]:
+    topics = profiles.topic_ids.size
+    scratch = make_scratch(profiles.peers, topics, topics, config.most)
+    return lambda node: PolderCast(config, seed, node, profiles, scratch)
+
+
+def poldercast_config(**rest: Any) -> PolderCastConfig:
+    """S0's configuration with cycles of a second."""
+    return PolderCastConfig(
+        cyclon=CyclonConfig(period_s=1.0),
+        vicinity=VicinityConfig(period_s=1.0),
+        rings=RingsConfig(period_s=1.0),
+        **rest,
+    )
+
+
+def _poldercast_views(machine: PolderCast) -> list[list[int]]:
+    half = machine.config.rings.size // 2
+    sides = [side for row in machine.rings.peers for side in (row[:half], row[half:])]
+    views = [machine.cyclon.view, machine.vicinity.peers, *sides]
+    return [[peer for peer in view.tolist() if peer != -1] for view in views]
+
+
+POLDERCAST = TopicSystem(
+    build=_poldercast,
+    config=poldercast_config(),
+    forgetful=poldercast_config(remembered=MEMORY),
+    settle=15,
+    recover=30,
+    heal=30,
+    relay_free=True,
+    views=_poldercast_views,
+    remembered=lambda machine: len(machine._seen),
+    reason_alone="no subscriber known",
+)
+
+SYSTEMS: dict[str, TopicSystem] = {"poldercast": POLDERCAST}
+
+# Scribe joins as soon as it can be imported. A further system: one more entry like these.
+try:
+    from vinecast.protocols.multicast_tree import TreeConfig
+    from vinecast.protocols.pastry import PastryConfig
+    from vinecast.systems.scribe import Scribe, ScribeConfig
+except ImportError:  # pragma: no cover
+    pass
+else:
+
+    def _scribe(config: ScribeConfig, seed: int, profiles: Profiles) -> Callable[[int], Machine]:
+        return lambda node: Scribe(config, seed, node, profiles)
+
+    def _scribe_config(memory: int = 10_000) -> ScribeConfig:
+        return ScribeConfig(
+            PastryConfig(period_s=1.0, timeout_s=0.25),
+            TreeConfig(period_s=1.0, timeout_s=0.25, memory_size=memory),
+            settle_s=0.25,
+        )
+
+    def _scribe_views(machine: Scribe) -> list[list[int]]:
+        return [list(branch.children) for branch in machine.tree.branches.values()]
+
+    SYSTEMS["scribe"] = TopicSystem(
+        build=_scribe,
+        config=_scribe_config(),
+        forgetful=_scribe_config(MEMORY),
+        settle=10,
+        recover=15,
+        heal=60,
+        relay_free=False,
+        views=_scribe_views,
+        remembered=lambda machine: len(machine.tree.seen),
+        reason_alone="no subscribers",
+    )
