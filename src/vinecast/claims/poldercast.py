@@ -210,7 +210,7 @@ def degree(setup: Setup) -> Measured:
     links = np.concatenate([owner, owner]).astype(np.int64) * sweep.nodes + pairs
     distinct = np.bincount(np.unique(links[pairs != NOBODY]) // sweep.nodes, minlength=sweep.nodes)
     size = sweep.table.cnt
-    many = size >= np.quantile(size, 0.5)
+    many = size >= max(np.quantile(size[size > 0], 0.5), 1)
     exponent = float(np.polyfit(np.log(size[many]), np.log(np.maximum(distinct[many], 1)), 1)[0])
     share = float(distinct[many].sum() / (2 * size[many].sum()))
     linear = _workload(setup) == "facebook"

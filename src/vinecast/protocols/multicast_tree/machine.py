@@ -313,6 +313,8 @@ class MulticastTree:
         if hop == self.me:
             self.roots[topic] = None
             return []
+        if hop in branch.children:  # only a routing that breaks its promise sends us to our own child
+            self._forget_child(branch, hop)
         branch.parent = hop
         if hop not in self.parents:
             self.parents[hop] = Link(now_us)
@@ -385,13 +387,16 @@ class MulticastTree:
     def _drop_child(self, branch: Branch, child: int) -> list[Effect]:
         if child not in branch.children:
             return []
+        self._forget_child(branch, child)
+        return self._prune(branch)
+
+    def _forget_child(self, branch: Branch, child: int) -> None:
         del branch.children[child]
         self.links -= 1
         link = self.children[child]
         del link.topics[branch.topic]
         if not link.topics:
             del self.children[child]
-        return self._prune(branch)
 
     def _prune(self, branch: Branch) -> list[Effect]:
         """Leave the tree if nobody here or below needs it."""
