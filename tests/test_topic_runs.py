@@ -18,7 +18,7 @@ from rich.console import Console
 
 from vinecast.core.errors import Bug, InputError
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Profiles
+from vinecast.core.profiles import Profiles, choose_publishers
 from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.sim import run
 from vinecast.sim.metrics import spread_of, spread_stats
@@ -26,7 +26,6 @@ from vinecast.sim.run import CYCLE_COLUMNS, TOPIC_COLUMNS, Outcome, populate, ru
 from vinecast.sim.sample import load_workload
 from vinecast.sim.scenario import read_scenario, resolve
 from vinecast.sim.show import load, show
-from vinecast.sim.world import choose_publishers
 from vinecast.systems import SYSTEMS
 from vinecast.systems.poldercast import PolderCastConfig
 from vinecast.systems.poldercast_sweep import PolderCastSweep

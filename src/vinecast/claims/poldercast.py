@@ -7,9 +7,10 @@ synthetic network that fits a test. Where the paper's own graphs cannot be had, 
 
 import dataclasses
 import functools
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +23,10 @@ from vinecast.protocols.rings import RingsConfig
 from vinecast.sim.churn import on_off, read_avt
 from vinecast.sim.metrics import (
     SpreadStats,
-    owners,
     publish_and_measure,
     ring_state,
     ring_targets,
+    spread_stats,
 )
 from vinecast.sim.overlay import random_views
 from vinecast.sim.run import find_file
@@ -42,6 +43,8 @@ TRACE = "skype.avt.gz"
 FANOUTS = (2, 3, 4, 5, 6, 8, 10)
 SHORTCUTS = ("both", "cyclon", "vicinity")
 CONTACTS = 20
+WARM_UPS = (1, 10)
+"""Cycles for which newcomers are left out of the miss ratio."""
 
 PAPER = PolderCastConfig()
 INFORMED = PolderCastConfig(rings=RingsConfig(exchange="informed"))
@@ -104,7 +107,7 @@ def converge(
     sweep = engine.sweep
     assert isinstance(sweep, PolderCastSweep)
     everyone = np.ones(nodes, dtype=np.bool_)
-    targets, owner = ring_targets(sweep.profiles, everyone), owners(sweep.profiles)
+    targets, owner = ring_targets(sweep.profiles, everyone), sweep.profiles.owners()
     half = config.rings.size // 2
     found = Convergence([], [], [], np.zeros(nodes, dtype=np.int64), engine)
     for cycle in range(most):
@@ -205,7 +208,7 @@ def degree(setup: Setup) -> Measured:
     sweep = run.engine.sweep
     assert isinstance(sweep, PolderCastSweep)
     half = sweep.config.rings.size // 2
-    owner = owners(sweep.profiles)
+    owner = sweep.profiles.owners()
     pairs = np.concatenate([sweep.ring_peers[:, 0], sweep.ring_peers[:, half]]).astype(np.int64)
     links = np.concatenate([owner, owner]).astype(np.int64) * sweep.nodes + pairs
     distinct = np.bincount(np.unique(links[pairs != NOBODY]) // sweep.nodes, minlength=sweep.nodes)
@@ -257,7 +260,7 @@ def fanout_trade_off(setup: Setup) -> Measured:
     spread, _ = publish_and_measure(run.engine, 20_000, everyone, 4, "vicinity")
     sweep = run.engine.sweep
     assert isinstance(sweep, PolderCastSweep)
-    mean_copies = np.bincount(owners(sweep.profiles), weights=spread.copies, minlength=sweep.nodes)
+    mean_copies = np.bincount(sweep.profiles.owners(), weights=spread.copies, minlength=sweep.nodes)
     four = float((mean_copies / np.maximum(sweep.table.cnt, 1) >= 4).mean())
     text = (
         f"f = {FANOUTS[0]} → {FANOUTS[-1]}: hops {_arrow(hops['both'])}, copies {_arrow(copies['both'])}; "
@@ -274,7 +277,11 @@ def _arrow(series: list[float]) -> str:
 
 
 def churn(setup: Setup) -> Measured:
-    """PC-10, PolderCast's half: Skype's churn at one-minute cycles."""
+    """PC-10, PolderCast's half: Skype's churn at one-minute cycles.
+
+    S0 leaves nodes out for the first ten seconds after they join, which is the cycle they join in. A second
+    figure leaves them out for ten cycles, to show what newcomers contribute.
+    """
     nodes, cycles = (1000, 2880) if setup.scale == "paper" else (200, 150)
     name = setup.workload or ("slashdot" if setup.scale == "paper" and setup.data else "synthetic")
     if setup.scale == "paper" and setup.data is not None:
@@ -283,38 +290,48 @@ def churn(setup: Setup) -> Measured:
     else:
         availability = on_off(setup.seed, nodes, cycles * 60.0, 12 * 3600.0, 6 * 3600.0)
         trace = "synthetic churn (12 h on, 6 h off)"
-    missed = churn_run(
-        load_workload(name, nodes, setup.seed, setup.data), availability.at_cycles(60.0, cycles),
-        INFORMED, setup.seed, setup.threads,
-    )  # fmt: skip
-    after = np.array(missed[CONTACTS:])
-    over = float((after > 0.01).mean())
+    subscriptions = load_workload(name, nodes, setup.seed, setup.data)
+    masks = availability.at_cycles(60.0, cycles)
+    missed = churn_run(subscriptions, masks, INFORMED, setup.seed, setup.threads, WARM_UPS)
+    literal, settled = (np.array(series[CONTACTS:]) for series in missed)
     text = (
-        f"miss ratio {after.mean():.4f} on average, above 0.01 in {over:.1%} of the cycles, "
-        f"{after.max():.3f} at the highest ({trace}, {cycles:,} cycles, {name}, {nodes:,} nodes, f = 2)"
+        f"miss ratio {_few(literal)}; leaving nodes out for {WARM_UPS[1]} cycles, {_few(settled)} "
+        f"({trace}, {cycles:,} cycles, {name}, {nodes:,} nodes, f = 2, informed exchange)"
     )
-    values = {"missed": missed, "over": over, "highest": float(after.max())}
-    return Measured(text, bool(after.max() <= 0.04 and over <= 0.02), values)
+    holds = bool(literal.max() <= 0.04 and (literal > 0.01).mean() <= 0.02)
+    return Measured(text, holds, {f"missed after {w}": m for w, m in zip(WARM_UPS, missed, strict=True)})
+
+
+def _few(series: NDArray[np.float64]) -> str:
+    over = (series > 0.01).mean()
+    return f"{series.mean():.4f} on average, {series.max():.3f} at most, above 0.01 in {over:.0%} of cycles"
 
 
 def churn_run(
-    subscriptions: Subscriptions, masks: Any, config: PolderCastConfig, seed: int, threads: int
-) -> list[float]:
-    """The miss ratio of one event a topic after every cycle, among nodes that were there the cycle before."""
-    first = next(masks)
-    engine = population(subscriptions, config, seed, threads, np.flatnonzero(first))
+    subscriptions: Subscriptions,
+    masks: Iterator[NDArray[np.bool_]],
+    config: PolderCastConfig,
+    seed: int,
+    threads: int,
+    warm_ups: tuple[int, ...],
+) -> list[list[float]]:
+    """The miss ratio of one event a topic after every cycle, among nodes older than each of the warm-ups."""
+    old = next(masks)
+    engine = population(subscriptions, config, seed, threads, np.flatnonzero(old))
     sweep = engine.sweep
     assert isinstance(sweep, PolderCastSweep)
-    missed, old = [], first
-    for cycle, mask in enumerate([first, *masks]):
+    age = np.where(old, max(warm_ups), -1)
+    missed: list[list[float]] = [[] for _ in warm_ups]
+    for cycle, mask in enumerate(itertools.chain([old], masks)):
         sweep.stop(np.flatnonzero(old & ~mask))
         coming = np.flatnonzero(mask & ~old)
         if coming.size:
-            known = np.flatnonzero(old & mask)
-            sweep.start(coming, choose_contacts(seed, cycle, coming, known, 3))
+            sweep.start(coming, choose_contacts(seed, cycle, coming, np.flatnonzero(old & mask), 3))
+        age = np.where(mask, age + 1, -1)
         engine.run(1)
-        _, stats = publish_and_measure(engine, cycle, mask & old)
-        missed.append(1 - stats.hit_ratio)
+        spread, _ = publish_and_measure(engine, cycle, mask)
+        for series, warm_up in zip(missed, warm_ups, strict=True):
+            series.append(1 - spread_stats(spread, sweep.profiles, age >= warm_up).hit_ratio)
         old = mask
     engine.close()
     return missed

@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.circle import simulated_ids
-from vinecast.core.draws import draw_array, purpose, stream
+from vinecast.core.draws import below_array, draw_array, purpose, stream, substream_array
 from vinecast.core.errors import Bug
+from vinecast.core.machine import NOBODY
 
 GAPS_UNKNOWN = 0xFFFF
 """Nobody on either side."""
 
 _TOPIC_IDS = purpose("profiles.topic ids")
+_PUBLISHER = purpose("profiles.publisher")
 
 
 class Table(NamedTuple):
@@ -83,6 +85,13 @@ class Profiles:
         """How many peers the table has."""
         return int(self.ids.size)
 
+    def owners(self) -> NDArray[np.int32]:
+        """Whose each place of the pool is, or NOBODY's. [pool]"""
+        owner = np.full(self.topics.size, NOBODY, dtype=np.int32)
+        rows = np.repeat(self.beg - np.concatenate([[0], np.cumsum(self.cnt)[:-1]]), self.cnt)
+        owner[rows + np.arange(rows.size)] = np.repeat(np.arange(self.peers, dtype=np.int32), self.cnt)
+        return owner
+
     def topics_of(self, peer: int) -> NDArray[np.int32]:
         """A peer's topics, ascending."""
         return self.topics[self.beg[peer] : self.beg[peer] + self.cnt[peer]]
@@ -109,3 +118,21 @@ class Profiles:
         self.coverage[begin : begin + topics.size] = coverage
         self.gaps[begin : begin + topics.size] = GAPS_UNKNOWN
         self.beg[peer], self.cnt[peer] = begin, topics.size
+
+
+def choose_publishers(
+    seed: int, epoch: int, profiles: Profiles, online: NDArray[np.bool_]
+) -> NDArray[np.int32]:
+    """A random on-line subscriber of each topic, or NOBODY (S0 §6.1). [topic]
+
+    ``epoch`` numbers the occasion: every one has its own draws.
+    """
+    topics, owner = profiles.topic_ids.size, profiles.owners()
+    pool = np.flatnonzero((owner != NOBODY) & online[owner])
+    pool = pool[np.lexsort((owner[pool], profiles.topics[pool]))]
+    count = np.bincount(profiles.topics[pool], minlength=topics)
+    keys = substream_array(stream(seed, _PUBLISHER, epoch, 0), np.arange(topics))
+    pick = np.cumsum(count) - count + below_array(keys, 0, np.maximum(count, 1))
+    chosen = np.full(topics, NOBODY, dtype=np.int32)
+    chosen[count > 0] = owner[pool[pick[count > 0]]]
+    return chosen

@@ -62,17 +62,9 @@ class SpreadStats:
     """Share of on-line nodes that missed at least one event."""
 
 
-def owners(profiles: Profiles) -> NDArray[np.int32]:
-    """Whose each subscription is. [pool]"""
-    owner = np.full(profiles.topics.size, NOBODY, dtype=np.int32)
-    rows = np.repeat(profiles.beg - np.concatenate([[0], np.cumsum(profiles.cnt)[:-1]]), profiles.cnt)
-    owner[rows + np.arange(rows.size)] = np.repeat(np.arange(profiles.peers, dtype=np.int32), profiles.cnt)
-    return owner
-
-
 def ring_targets(profiles: Profiles, online: NDArray[np.bool_]) -> RingTargets:
     """Every topic's on-line subscribers in the order of their ids, each with its neighbours."""
-    owner = owners(profiles)
+    owner = profiles.owners()
     lower = np.full(owner.size, NOBODY, dtype=np.int32)
     higher = np.full(owner.size, NOBODY, dtype=np.int32)
     pool = np.flatnonzero((owner != NOBODY) & online[owner])
@@ -107,7 +99,7 @@ def ring_state(sweep: PolderCastSweep, targets: RingTargets) -> RingState:
 
 def spread_stats(spread: Spread, profiles: Profiles, expected: NDArray[np.bool_]) -> SpreadStats:
     """Measure a spread. expected: [node], on line and old enough to be held to it"""
-    owner = owners(profiles)
+    owner = profiles.owners()
     published = spread.publisher[profiles.topics] != NOBODY
     due = (owner != NOBODY) & published & expected[owner]
     got = spread.hops != MISSED

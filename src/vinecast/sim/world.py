@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from vinecast.core.draws import below_array, purpose, stream, substream_array, unit_array
 from vinecast.core.events import Publish
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Profiles
+from vinecast.core.profiles import Profiles, choose_publishers
 from vinecast.core.trace import TraceRecord
 from vinecast.sim.engine import Clock, EventEngine
-from vinecast.sim.metrics import owners
 from vinecast.sim.network import MS_US, Network
 from vinecast.sim.scenario import EventConfig
 from vinecast.sim.sweep import SweepEngine
 from vinecast.systems import System
-from vinecast.systems.poldercast_sweep import _PUBLISHER  # its draws, so that both engines choose alike
 
 Nodes = NDArray[np.int64]
 Contacts = NDArray[np.int32]
@@ -204,18 +202,3 @@ def choose_contacts(seed: int, cycle: int, nodes: Nodes, known: Nodes, count: in
     keys = substream_array(stream(seed, _CONTACTS, cycle, 0), nodes)
     picks = below_array(keys[:, None], np.arange(count)[None, :], known.size)
     return known[picks].astype(np.int32)
-
-
-def choose_publishers(
-    seed: int, epoch: int, profiles: Profiles, online: NDArray[np.bool_]
-) -> NDArray[np.int32]:
-    """A random on-line subscriber of each topic, or NOBODY. [topic]"""
-    topics, owner = profiles.topic_ids.size, owners(profiles)
-    pool = np.flatnonzero((owner != NOBODY) & online[owner])
-    pool = pool[np.lexsort((owner[pool], profiles.topics[pool]))]
-    count = np.bincount(profiles.topics[pool], minlength=topics)
-    keys = substream_array(stream(seed, _PUBLISHER, epoch, 0), np.arange(topics))
-    pick = np.cumsum(count) - count + below_array(keys, 0, np.maximum(count, 1))
-    chosen = np.full(topics, NOBODY, dtype=np.int32)
-    chosen[count > 0] = owner[pool[pick[count > 0]]]
-    return chosen

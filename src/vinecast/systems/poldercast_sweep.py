@@ -10,20 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.draws import below_array, purpose, stream, substream_array
 from vinecast.core.errors import InputError
 from vinecast.core.exchange import group_requests
 from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Profiles
+from vinecast.core.profiles import Profiles, choose_publishers
 from vinecast.core.sweep import Phase
 from vinecast.protocols.cyclon.sweep import CyclonSweep
 from vinecast.protocols.ringcast import sweep as ringcast
 from vinecast.protocols.rings import sweep as rings
 from vinecast.protocols.vicinity import sweep as vicinity
 from vinecast.systems.poldercast import PolderCastConfig
-
-_PUBLISHER = purpose("poldercast.publisher")
 
 Nodes = NDArray[np.int64]
 
@@ -233,7 +230,7 @@ class Publication:
         self.first_event = epoch * self.topics
         pool = sweep.table.topics.size
         spreader.make_room(pool, fanout)
-        publisher = spreader.publishers(sweep.seed, epoch, sweep.online)
+        publisher = choose_publishers(sweep.seed, epoch, sweep.profiles, sweep.online)
         self.spread = Spread(publisher, np.empty(pool, dtype=np.int16), np.empty(pool, dtype=np.uint16))
 
     def draw(self, begin: int, end: int, worker: int) -> None:
@@ -281,14 +278,11 @@ class _Spreader:
 
     def __init__(self, profiles: Profiles) -> None:
         table, topics = profiles.table, profiles.topic_ids.size
-        owner = np.repeat(np.arange(profiles.peers, dtype=np.int32), table.cnt)
-        place = np.concatenate(
-            [np.arange(b, b + c) for b, c in zip(table.beg.tolist(), table.cnt.tolist(), strict=True)]
-            or [np.zeros(0, dtype=np.int64)]
-        )
-        by_topic = np.argsort(table.topics[place], kind="stable")
-        self.nodes = owner[by_topic]
-        self.pool = place[by_topic].astype(np.int64)
+        owner = profiles.owners()
+        place = np.flatnonzero(owner != NOBODY)
+        place = place[np.lexsort((owner[place], table.topics[place]))]
+        self.nodes = owner[place]
+        self.pool = place.astype(np.int64)
         self.start = np.zeros(topics + 1, dtype=np.int64)
         np.cumsum(np.bincount(table.topics[place], minlength=topics), out=self.start[1:])
         self.population = profiles.peers
@@ -309,17 +303,3 @@ class _Spreader:
             sender = np.zeros(self.population, dtype=np.int32)
             self._memory[worker] = where, sender, np.zeros((2, self.population), dtype=np.int32)
         return self._memory[worker]
-
-    def publishers(self, seed: int, epoch: int, online: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """A random on-line subscriber of each topic, or NOBODY. [topic]"""
-        topics = self.start.size - 1
-        here = online[self.nodes]
-        topic = np.repeat(np.arange(topics), np.diff(self.start))[here]
-        nodes = self.nodes[here]
-        count = np.bincount(topic, minlength=topics)
-        first = np.concatenate([[0], np.cumsum(count)[:-1]])
-        keys = substream_array(stream(seed, _PUBLISHER, epoch, 0), np.arange(topics))
-        pick = first + below_array(keys, 0, np.maximum(count, 1))
-        chosen = np.full(topics, NOBODY, dtype=np.int32)
-        chosen[count > 0] = nodes[pick[count > 0]]
-        return chosen
