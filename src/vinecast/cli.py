@@ -435,7 +435,9 @@ def _reproduce(arguments: argparse.Namespace) -> int:
             (f"{v.claim.id} {v.claim.title}", v.claim.paper, v.measured, "yes" if v.holds else "no")
             for v in verdicts
         ]
-        title = f"vinecast reproduce --scale {arguments.scale} --seed {arguments.seed}"
+        title = f"vinecast reproduce {' '.join(arguments.claims)} --scale {arguments.scale} --seed {arguments.seed}"
+        if arguments.workload:
+            title += f" --workload {arguments.workload}"
         _print_table(("claim", "paper", "measured", "holds"), rows, title, arguments.markdown)
     return 0 if all(verdict.holds for verdict in verdicts) else 1
 

@@ -11,6 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.machine import NOBODY
+
 
 @dataclass(frozen=True, slots=True)
 class Phase:
@@ -23,6 +25,32 @@ class Phase:
     run: Callable[[int, int, int], None]
     divisible: bool = True
     """Whether ranges may run at the same time; a pass that is not runs once, over all nodes."""
+
+
+UNANSWERED = -1
+"""The count in a mailbox of an exchange whose partner was silent."""
+
+
+class Mailbox:
+    """One exchange a node, in flight: the request on its way out, the answer on its way back.
+
+    peers, ages: [node, entry]; count: [node], entries, or UNANSWERED; partner: [node], whom it asks; start
+    [node + 2] and initiator [node]: the requests sorted by partner (``core.exchange.group_requests``).
+    """
+
+    def __init__(self, nodes: int, gossip_size: int) -> None:
+        self.peers: NDArray[np.int32] = np.empty((nodes, gossip_size), dtype=np.int32)
+        self.ages: NDArray[np.uint16] = np.empty((nodes, gossip_size), dtype=np.uint16)
+        self.count: NDArray[np.int16] = np.zeros(nodes, dtype=np.int16)
+        self.partner: NDArray[np.int32] = np.full(nodes, NOBODY, dtype=np.int32)
+        self.start: NDArray[np.int32] = np.zeros(nodes + 2, dtype=np.int32)
+        self.initiator: NDArray[np.int32] = np.zeros(nodes, dtype=np.int32)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all of it."""
+        arrays = (self.peers, self.ages, self.count, self.partner, self.start, self.initiator)
+        return sum(array.nbytes for array in arrays)
 
 
 class Sweep(Protocol):

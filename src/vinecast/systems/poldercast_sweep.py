@@ -15,7 +15,7 @@ from vinecast.core.exchange import group_requests
 from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles, choose_publishers
-from vinecast.core.sweep import Phase
+from vinecast.core.sweep import Mailbox, Phase
 from vinecast.protocols.cyclon.sweep import CyclonSweep
 from vinecast.protocols.ringcast import sweep as ringcast
 from vinecast.protocols.rings import sweep as rings
@@ -61,7 +61,7 @@ class PolderCastSweep:
         self.lost = np.zeros(nodes, dtype=np.bool_)
         self.near_silent = np.full(nodes, NOBODY, dtype=np.int32)
         self.ring_silent = np.full(nodes, NOBODY, dtype=np.int32)
-        self._mail = _Mail(nodes, max(config.vicinity.gossip_size, config.rings.gossip_size))
+        self._mail = Mailbox(nodes, max(config.vicinity.gossip_size, config.rings.gossip_size))
         self._scratches: list[Scratch] = []
         self._spreader: _Spreader | None = None
 
@@ -251,23 +251,6 @@ class Publication:
             room.start, room.nodes, room.pool, where, sender, frontier,
             np.empty(self._fanout + 2, dtype=np.int32), self.spread.hops, self.spread.copies, begin, end,
         )  # fmt: skip
-
-
-class _Mail:
-    """One exchange a node, in flight. peers, ages: [node, entry]; count: [node], −1 while unanswered."""
-
-    def __init__(self, nodes: int, gossip_size: int) -> None:
-        self.peers = np.empty((nodes, gossip_size), dtype=np.int32)
-        self.ages = np.empty((nodes, gossip_size), dtype=np.uint16)
-        self.count = np.zeros(nodes, dtype=np.int16)
-        self.partner = np.full(nodes, NOBODY, dtype=np.int32)
-        self.start = np.zeros(nodes + 2, dtype=np.int32)
-        self.initiator = np.zeros(nodes, dtype=np.int32)
-
-    @property
-    def nbytes(self) -> int:
-        arrays = (self.peers, self.ages, self.count, self.partner, self.start, self.initiator)
-        return sum(array.nbytes for array in arrays)
 
 
 class _Spreader:

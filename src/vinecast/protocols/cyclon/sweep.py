@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vinecast.core.exchange import group_requests, turn_order
 from vinecast.core.machine import NOBODY
 from vinecast.core.rule import rule
-from vinecast.core.sweep import Phase
+from vinecast.core.sweep import UNANSWERED, Mailbox, Phase
 from vinecast.protocols.cyclon import rules
 from vinecast.protocols.cyclon.machine import CyclonConfig
 from vinecast.protocols.cyclon.rules import SENT, Ages, Extent, Peers
@@ -35,7 +35,7 @@ class CyclonSweep:
         self.extent: Extent = np.zeros((nodes, 2), dtype=np.int16)
         self.online: Online = np.zeros(nodes, dtype=np.bool_)
         self.cycles: NDArray[np.int32] = np.zeros(nodes, dtype=np.int32)
-        self._mailbox: _Mailbox | None = None
+        self._mailbox: Mailbox | None = None
 
     @property
     def views(self) -> Peers:
@@ -78,7 +78,7 @@ class CyclonSweep:
     def synchronous_phases(self, workers: int = 1) -> tuple[Phase, ...]:
         """Everyone requests, the requests are sorted by partner, partners answer, everyone merges."""
         if self._mailbox is None:
-            self._mailbox = _Mailbox(self.nodes, self.config.gossip_size)
+            self._mailbox = Mailbox(self.nodes, self.config.gossip_size)
         box, gossip_size = self._mailbox, self.config.gossip_size
 
         def request(begin: int, end: int, worker: int) -> None:
@@ -107,26 +107,6 @@ class CyclonSweep:
             Phase("answer", answer),
             Phase("merge", merge),
         )
-
-
-class _Mailbox:
-    """One exchange a node, in flight. peers, ages: [node, entry]; count: [node], −1 while unanswered."""
-
-    def __init__(self, nodes: int, gossip_size: int) -> None:
-        self.peers: Peers = np.empty((nodes, gossip_size), dtype=np.int32)
-        self.ages: Ages = np.empty((nodes, gossip_size), dtype=np.uint16)
-        self.count: NDArray[np.int16] = np.zeros(nodes, dtype=np.int16)
-        self.partner: Peers = np.full(nodes, NOBODY, dtype=np.int32)
-        self.start: NDArray[np.int32] = np.zeros(nodes + 2, dtype=np.int32)
-        self.initiator: NDArray[np.int32] = np.zeros(nodes, dtype=np.int32)
-
-    @property
-    def nbytes(self) -> int:
-        arrays = (self.peers, self.ages, self.count, self.partner, self.start, self.initiator)
-        return sum(array.nbytes for array in arrays)
-
-
-UNANSWERED = -1
 
 
 @rule

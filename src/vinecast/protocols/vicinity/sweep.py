@@ -11,11 +11,11 @@ from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Table
 from vinecast.core.rule import rule
+from vinecast.core.sweep import UNANSWERED
 from vinecast.protocols.vicinity import rules
 from vinecast.protocols.vicinity.rules import Ages, Peers
 
 Online = NDArray[np.bool_]
-UNANSWERED = -1
 
 
 @rule
