@@ -435,7 +435,8 @@ def _reproduce(arguments: argparse.Namespace) -> int:
             (f"{v.claim.id} {v.claim.title}", v.claim.paper, v.measured, "yes" if v.holds else "no")
             for v in verdicts
         ]
-        title = f"vinecast reproduce {' '.join(arguments.claims)} --scale {arguments.scale} --seed {arguments.seed}"
+        ids = " ".join(arguments.claims)
+        title = f"vinecast reproduce {ids} --scale {arguments.scale} --seed {arguments.seed}"
         if arguments.workload:
             title += f" --workload {arguments.workload}"
         _print_table(("claim", "paper", "measured", "holds"), rows, title, arguments.markdown)
