@@ -12,11 +12,12 @@ import pytest
 from vinecast.core.events import Publish
 from vinecast.core.interest import make_scratch
 from vinecast.core.profiles import Profiles
-from vinecast.core.trace import TraceKind, TraceRecord
+from vinecast.core.trace import TraceRecord
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.rings import RingsConfig
 from vinecast.protocols.vicinity import VicinityConfig
 from vinecast.sim.engine import EventEngine
+from vinecast.sim.metrics import spread_of
 from vinecast.sim.network import Network, NetworkConfig
 from vinecast.sim.overlay import random_views
 from vinecast.sim.sweep import SweepEngine
@@ -158,21 +159,10 @@ def test_dissemination_equals_the_event_engine(fanout: int, shortcuts: str) -> N
         if publisher >= 0:
             twins.engine.command(publisher, begin, Publish(topic, 3 * topics + topic))
     twins.engine.run(twins.now_us - 1)
-    table = twins.sweep.table
-    hops = np.full(table.topics.size, -1)
-    copies = np.zeros(table.topics.size, dtype=np.int64)
-    for record in twins.trace:
-        if record.event < 0 or record.kind == TraceKind.SENT:
-            continue
-        row = table.beg[record.node] + int(
-            np.searchsorted(twins.sweep.profiles.topics_of(record.node), record.topic)
-        )
-        if record.kind == TraceKind.DELIVERED:
-            hops[row] = record.hops
-        if record.kind in (TraceKind.RECEIVED_FIRST, TraceKind.RECEIVED_AGAIN):
-            copies[row] += 1
-    assert np.array_equal(hops, spread.hops)
-    assert np.array_equal(copies, spread.copies)
+    told = spread_of(twins.trace, twins.profiles, 3 * topics)
+    assert np.array_equal(told.publisher, spread.publisher)
+    assert np.array_equal(told.hops, spread.hops)
+    assert np.array_equal(told.copies, spread.copies)
 
 
 CHILD = """

@@ -24,6 +24,7 @@ from vinecast.sim.churn import on_off, read_avt
 from vinecast.sim.metrics import (
     SpreadStats,
     publish_and_measure,
+    relays,
     ring_state,
     ring_targets,
     spread_stats,
@@ -238,12 +239,16 @@ def static_network(setup: Setup) -> Measured:
     stats = _sweep_fanouts(setup)["both"]
     hit = min(found.hit_ratio for found in stats.values())
     worst = max(found.duplication / f for f, found in stats.items())
-    holds = run.incomplete[-1] == 0 and hit == 1.0 and worst <= 1.0
+    sweep = run.engine.sweep
+    assert isinstance(sweep, PolderCastSweep)
+    unwanted = relays(sweep)
+    holds = run.incomplete[-1] == 0 and hit == 1.0 and worst <= 1.0 and unwanted == 0
     text = (
         f"rings complete: {1 - run.incomplete[-1]:.2%}; hit ratio {hit:.4%} at the lowest, duplication at "
-        f"most {worst:.2f} f, for f = {FANOUTS[0]} … {FANOUTS[-1]}; overhead 0 (no relays) ({_where(setup)})"
+        f"most {worst:.2f} f, for f = {FANOUTS[0]} … {FANOUTS[-1]}; {unwanted} links to non-subscribers "
+        f"({_where(setup)})"
     )
-    return Measured(text, holds, {"hit_ratio": hit, "duplication_over_f": worst})
+    return Measured(text, holds, {"hit_ratio": hit, "duplication_over_f": worst, "relays": unwanted})
 
 
 def fanout_trade_off(setup: Setup) -> Measured:

@@ -5,11 +5,11 @@ Same seed, same run: on one thread or many, in one process or on a cluster, with
 ``PYTHONHASHSEED``.
 
 The generator is SplitMix64 in counter form (Steele, Lea and Flood, OOPSLA 2014, with Stafford's 13th
-mixer). We chose it over Philox and Threefry because a draw costs one 64-bit mixing (about a nanosecond
-compiled, a microsecond in plain Python), it passes BigCrush as a stream, and gossip needs statistical
-quality, not secrecy. A key is built by absorbing words one at a time, each followed by the full mixer, so
-that neighbouring seeds, cycles or nodes give unrelated streams. Two streams can only overlap when their
-keys differ by a small multiple of the golden gamma: a chance of about 2⁻⁶⁴ × (draws per key).
+mixer). We chose it over Philox and Threefry because a draw costs one 64-bit mixing, it passes BigCrush as a
+stream, and gossip needs statistical quality, not secrecy. A key is built by absorbing words one at a time,
+each followed by the full mixer, so that neighbouring seeds, cycles or nodes give unrelated streams. Two
+streams can only overlap when their keys differ by a small multiple of the golden gamma: a chance of about
+2⁻⁶⁴ × (draws per key).
 
 Live nodes take their *seed* from the operating system's entropy, once; what must be secret (keys, nonces)
 never comes from here.

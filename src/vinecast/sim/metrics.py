@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles
 from vinecast.core.trace import TraceKind, TraceRecord
+from vinecast.protocols.ringcast.sweep import MISSED
 from vinecast.systems.poldercast_sweep import PolderCastSweep, Spread
 
 if TYPE_CHECKING:
     from vinecast.sim.sweep import SweepEngine
-
-MISSED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +94,16 @@ def ring_state(sweep: PolderCastSweep, targets: RingTargets) -> RingState:
     broken[sweep.profiles.topics[no_lower | no_higher]] = True
     missing = int(no_lower.sum()) + int(no_higher.sum())
     return RingState(missing / max(links, 1), int(broken.sum()) / max(int(rings.sum()), 1))
+
+
+def relays(sweep: PolderCastSweep) -> int:
+    """Links that would hand an event to somebody who does not subscribe to its topic."""
+    topics, owner = sweep.profiles.topics.astype(np.int64), sweep.profiles.owners().astype(np.int64)
+    wanted = np.sort(owner * sweep.profiles.topic_ids.size + topics)
+    carriers = sweep.carriers().astype(np.int64)
+    asked = (carriers * sweep.profiles.topic_ids.size + topics[:, None])[carriers != NOBODY]
+    found = np.searchsorted(wanted, asked)
+    return int((wanted[np.minimum(found, wanted.size - 1)] != asked).sum())
 
 
 def spread_stats(spread: Spread, profiles: Profiles, expected: NDArray[np.bool_]) -> SpreadStats:

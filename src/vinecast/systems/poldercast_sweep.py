@@ -214,6 +214,12 @@ class PolderCastSweep:
             self, self._spreader, epoch, fanout or self.config.fanout, shortcuts or self.config.shortcuts
         )
 
+    def carriers(self) -> NDArray[np.int32]:
+        """Whom a topic's event may be sent to: ring neighbours, and the shortcuts drawn last. [pool, link]"""
+        half = self.config.rings.size // 2
+        ring = self.ring_peers[:, [0, half]]
+        return ring if self._spreader is None else np.hstack([ring, self._spreader.shortcuts])
+
 
 class Publication:
     """One event a topic, on its way. ``node_phases`` and ``topic_phases`` are run by the engine, in order."""
