@@ -42,7 +42,7 @@ class TopicSystem:
     """(configuration, seed, profiles) -> what builds the machine of a node"""
     config: Any
     forgetful: Any
-    """The same configuration, but only the last MEMORY events are remembered."""
+    """The same configuration, but only MEMORY events are remembered, and for a cycle at the least."""
     settle: int
     """Cycles until a static population has settled."""
     recover: int
@@ -218,7 +218,7 @@ def _poldercast_views(machine: PolderCast) -> list[list[int]]:
 POLDERCAST = TopicSystem(
     build=_poldercast,
     config=poldercast_config(),
-    forgetful=poldercast_config(remembered=MEMORY),
+    forgetful=poldercast_config(remembered=MEMORY, remember_s=1.0),
     settle=15,
     recover=30,
     heal=30,

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from vinecast.cli import main
@@ -11,10 +12,12 @@ from vinecast.sim import bench
 from vinecast.sim.bench import (
     Result,
     bench_sim,
+    child,
     cold_start,
     cyclon_engine,
     events_a_second,
     growth_exponent,
+    peak_bytes,
     seconds_a_cycle,
 )
 
@@ -59,6 +62,14 @@ def test_engines_are_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_events_are_counted() -> None:
     assert 0 < events_a_second(50, 2) < math.inf
+
+
+def test_the_memory_of_a_process_is_its_own() -> None:
+    """A small child of a large parent is small."""
+    ballast = np.ones(300_000_000, dtype=np.uint8)
+    code = "from vinecast.sim.bench import peak_bytes; print(peak_bytes())"
+    assert 10_000_000 < int(child(code)) < peak_bytes() - 50_000_000
+    assert ballast[-1] == 1
 
 
 def test_the_cold_start() -> None:

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from vinecast.claims import CLAIMS, Claim, Setup, check_claim, select_claims
-from vinecast.claims.claim import Measured
+from vinecast.claims.claim import Figure, Measured, Panel, Series
 from vinecast.cli import main
 from vinecast.core.errors import InputError
+from vinecast.sim.figures import merged
 
 seen: list[Setup] = []
 
 
-SIZE_MATTERS = {"PC-3", "PC-7", "PC-10"}
+SIZE_MATTERS = {"PC-3", "PC-7", "PC-8", "PC-9", "PC-10", "PC-10S"}
 """Claims about large networks that a small one cannot be held to; here they are only measured."""
 
 
@@ -60,7 +61,8 @@ def test_selecting_all_in_capitals() -> None:
 def made_up(name: str, holds: bool) -> Claim:
     def measure(setup: Setup) -> Measured:
         seen.append(setup)
-        return Measured(f"{name} measured", holds, {"number": 7})
+        panel = Panel("p", "x", "y", (Series(name, [1, 2], [3, 4]),))
+        return Measured(f"{name} measured", holds, {"number": 7}, (Figure("xx", "XX", (panel,)),))
 
     return Claim(name, f"{name} title", f"{name} paper", f"{name} source", measure)
 
@@ -98,6 +100,36 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["XX-1 XX-1 title", "XX-1 paper", "XX-1 measured", "yes"] in lines
     assert "--scale small" in out
     assert seen == [Setup("small", 5, 3, None)]
+
+
+FIGURES = {5: "PC-3", 6: "PC-4", 7: "PC-5", 8: "PC-7", 9: "PC-1", 10: "PC-9", 11: "PC-10"}
+
+
+@pytest.mark.parametrize(("number", "name"), FIGURES.items())
+def test_every_figure_of_the_paper_has_a_claim_that_draws_it(number: int, name: str) -> None:
+    figures = check_claim(CLAIMS[name], Setup("small", threads=2)).figures
+    found = [figure for figure in figures if figure.name == f"poldercast-fig{number}-synthetic"]
+    assert found
+    assert f"S0 Fig. {number}" in found[0].title
+    assert "synthetic" in found[0].title
+    for panel in found[0].panels:
+        assert panel.series
+        assert all(len(series.x) == len(series.y) > 0 for series in panel.series)
+
+
+def test_both_exchanges_are_in_one_figure() -> None:
+    setup = Setup("small", threads=2)
+    found = [check_claim(CLAIMS[name], setup).figures for name in ("PC-1", "PC-1+", "PC-3")]
+    both = merged(figure for figures in found for figure in figures)
+    names = [series.name for series in both[0].panels[0].series]
+    assert names == ["paper's exchange", "informed exchange (ours)", "paper's exchange, without Vicinity"]
+
+
+@pytest.mark.usefixtures("_made_up")
+def test_figures_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "XX-1", "--json", "--figures", str(tmp_path / "f")]) == 0
+    assert sorted(path.name for path in (tmp_path / "f").iterdir()) == ["xx.png", "xx.svg"]
+    assert "figures" not in json.loads(capsys.readouterr().out)[0]
 
 
 @pytest.mark.usefixtures("_made_up")

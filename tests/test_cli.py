@@ -147,7 +147,7 @@ try:
     main(sys.argv[1:])
 except SystemExit:
     pass
-heavy = {"numpy", "rich", "numba", "scipy", "pyarrow", "pandas", "pyspark"} & set(sys.modules)
+heavy = {"numpy", "rich", "numba", "scipy", "pyarrow", "pandas", "pyspark", "matplotlib"} & set(sys.modules)
 sys.exit(f"imported {heavy}" if heavy else 0)
 """
 
@@ -209,6 +209,26 @@ def test_another_seed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sim", "run", "s.toml", "--json", "--seed", "9"]) == 0
     assert strict_json(capsys.readouterr().out)["seed"] == 9
     assert "seed = 9\n" in (here / "out" / "tiny" / "scenario.toml").read_text(encoding="utf-8")
+
+
+def test_other_values(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["cyclon.view_size=17", "name=other", "measure={every=3}", 'description="a = b"', "seed=4"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    assert main(["sim", "run", "s.toml", "--json", *words, "--seed", "9"]) == 0
+    summary = strict_json(capsys.readouterr().out)
+    assert (summary["name"], summary["description"], summary["seed"]) == ("other", "a = b", 9)
+    text = (here / "out" / "other" / "scenario.toml").read_text(encoding="utf-8")
+    assert "view_size = 17\n" in text
+    assert "every = 3\n" in text
+
+
+def test_a_run_and_its_figures(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sim", "run", "s.toml", "--figures", "f"]) == 0
+    assert main(["sim", "show", "out/tiny", "--figures", "g"]) == 0
+    assert "30 are on line" in capsys.readouterr().out
+    for name in ("tiny.png", "tiny.svg"):
+        assert (here / "f" / name).read_bytes() == (here / "g" / name).read_bytes()
+    assert files_below(here / "f") == {"tiny.png", "tiny.svg"}
 
 
 def test_force(a_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,6 +297,13 @@ def test_a_bad_scenario(here: Path, capsys: pytest.CaptureFixture[str], name: st
             "argument --seed: '-1' is not a whole number from 0 to 2^63 - 1 (see vinecast sim run --help)",
         ),
         (["s.toml", "--data", "nowhere"], "nowhere: no such data folder"),
+        (
+            ["s.toml", "--set", "nodes"],
+            "argument --set: 'nodes' is not KEY=VALUE (see vinecast sim run --help)",
+        ),
+        (["s.toml", "--set", "=3"], "argument --set: '=3' is not KEY=VALUE (see vinecast sim run --help)"),
+        (["s.toml", "--set", "nodes=many"], "s.toml: nodes must be a whole number, not a string"),
+        (["s.toml", "--set", "nods=3"], "s.toml: unknown key nods (did you mean nodes?)"),
         (
             ["s.toml", "--out", "s.toml"],
             "s.toml exists already: choose another --out, or --force to replace it",
@@ -658,6 +685,19 @@ def test_an_extra_that_is_not_installed(here: Path, module: str, arguments: list
     done = without(f"{module},numba", *arguments, cwd=here)
     text = complaint(done.returncode, (done.stdout, done.stderr))
     assert text == f"{what} needs the extra 'sim' ({module} is not installed): pip install 'vinecast[sim]'"
+    assert files_below(here) == {"s.toml"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["sim", "run", "s.toml"], ["sim", "show", "r"], ["reproduce", "CY-1", "--scale", "small"]],
+    ids=str,
+)
+def test_figures_without_matplotlib_are_refused_before_the_work(here: Path, arguments: list[str]) -> None:
+    done = without("matplotlib", *arguments, "--figures", "f", cwd=here)
+    text = complaint(done.returncode, (done.stdout, done.stderr))
+    wanted = "drawing figures needs the extra 'figures' (matplotlib is not installed)"
+    assert text == f"{wanted}: pip install 'vinecast[figures]'"
     assert files_below(here) == {"s.toml"}
 
 

@@ -9,6 +9,7 @@ import pytest
 from flooding import Flooder
 from vinecast.core.errors import Bug
 from vinecast.core.events import (
+    Count,
     Effect,
     Event,
     Publish,
@@ -19,6 +20,7 @@ from vinecast.core.events import (
     Subscribe,
     TimerFired,
 )
+from vinecast.core.machine import NOBODY
 from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.protocols.cyclon import Cyclon, CyclonConfig
 from vinecast.sim.engine import Clock, EventEngine
@@ -140,6 +142,42 @@ def test_commands_to_somebody_off_line_do_nothing() -> None:
 class Note:
     kind: ClassVar[str] = "note"
     text: str
+
+
+class Sender:
+    """Sends what it is asked to publish to node 1, else to node 2."""
+
+    def handle(self, event: Event, now_us: int) -> list[Effect]:
+        match event:
+            case Publish(_, number):
+                return [Send(1, Note(str(number)), 2 if number else NOBODY)]
+            case Received(_, Note(text)):
+                return [Count("heard " + text)]
+            case _:
+                return []
+
+
+def test_who_stands_by_gets_what_cannot_be_sent_to_somebody_off_line() -> None:
+    """What counts is who is off line when it is sent; nobody stands by for who stands by."""
+    sent: list[int] = []
+    network = Network(NetworkConfig(latency_ms=10.0), 1, 3)
+    engine = EventEngine(
+        lambda node: Sender(), 3, 1, network, on_send=lambda sender, to, message: sent.append(to)
+    )
+    for node in range(3):
+        engine.start(node, 0)
+    engine.command(0, 1000, Publish(0, 1))  # both there
+    engine.command(0, 30_000, Publish(0, 2))  # 1 leaves while it is on its way
+    engine.crash(1, 35_000)
+    engine.command(0, 50_000, Publish(0, 3))  # 1 is gone
+    engine.command(0, 50_000, Publish(0, 0))  # … and nobody stands by
+    engine.crash(2, 80_000)
+    engine.command(0, 90_000, Publish(0, 4))  # both are gone
+    engine.run(SECOND)
+    assert sent == [1, 1, 2, 1, 2]
+    heard = {name: counts for name, counts in engine.counters.items() if name.startswith("heard")}
+    assert heard == {"heard 1": [0, 1, 0], "heard 3": [0, 0, 1]}
+    assert engine.counters["dropped.offline"] == [0, 2, 1]
 
 
 class Scribe:

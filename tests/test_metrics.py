@@ -5,9 +5,19 @@ import pytest
 
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles
-from vinecast.sim.metrics import relays, ring_state, ring_targets, spread_stats
+from vinecast.sim.metrics import (
+    class_means,
+    class_rows,
+    reach_of,
+    relays,
+    ring_degree,
+    ring_state,
+    ring_targets,
+    spread_stats,
+)
 from vinecast.systems.poldercast import PolderCastConfig
-from vinecast.systems.poldercast_sweep import PolderCastSweep, Spread
+from vinecast.systems.poldercast_events import Spread
+from vinecast.systems.poldercast_sweep import PolderCastSweep
 
 # Node 0 wants topics 0 and 1, node 1 topic 0, node 2 topics 0 and 1, node 3 nothing but topic 2.
 START, TOPICS = np.array([0, 2, 3, 5, 6]), np.array([0, 1, 0, 0, 1, 2], dtype=np.int32)
@@ -72,3 +82,89 @@ def test_hits_hops_and_copies() -> None:
     assert stats.nodes_missing == pytest.approx(1 / 4)
     without_the_young = spread_stats(spread, profiles(), np.array([True, False, True, True]))
     assert without_the_young.hit_ratio == 1.0
+
+
+# By class.
+
+
+def random_profiles(seed: int, nodes: int = 40, topics: int = 25) -> Profiles:
+    rng = np.random.default_rng(seed)
+    wanted = rng.random((nodes, topics)) < rng.random(topics) ** 2
+    start = np.concatenate([[0], np.cumsum(wanted.sum(axis=1))])
+    return Profiles.simulated(seed, start, np.nonzero(wanted)[1].astype(np.int32), topics)
+
+
+def random_spread(seed: int, found: Profiles) -> Spread:
+    rng = np.random.default_rng(seed)
+    pool = found.topics.size
+    publisher = np.where(rng.random(found.topic_ids.size) < 0.8, 0, NOBODY).astype(np.int32)
+    hops = rng.integers(-1, 6, pool).astype(np.int16)
+    hops[publisher[found.topics] == NOBODY] = -1
+    copies = np.where(hops > 0, rng.integers(1, 5, pool), 0).astype(np.uint16)
+    return Spread(publisher, hops, copies)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_classes_against_their_obvious_twin(seed: int) -> None:
+    found = random_profiles(seed)
+    spread, expected = random_spread(seed, found), np.random.default_rng(seed).random(found.peers) < 0.7
+    owner, subscribers = found.owners(), np.bincount(found.topics, minlength=found.topic_ids.size)
+    reach = reach_of(spread, found, expected)
+    rows = class_rows(reach.tally, None)
+    for by, size in (("popularity", subscribers[found.topics]), ("subscriptions", found.cnt[owner])):
+        mine = {row["from"]: row for row in rows if row["by"] == by}
+        published = spread.publisher[found.topics] != NOBODY
+        for low in (2**c for c in range(8)):
+            inside = published & (size >= low) & (size < 2 * low)
+            assert (low in mine) == bool(inside.any())
+            if not inside.any():
+                continue
+            due, got = inside & expected[owner], inside & (spread.hops >= 0)
+            assert mine[low]["due"] == due.sum()
+            if due.any():
+                assert mine[low]["hit_ratio"] == pytest.approx((due & got).sum() / due.sum())
+            if (got & (spread.hops > 0)).any():
+                assert mine[low]["hops_mean"] == pytest.approx(spread.hops[got & (spread.hops > 0)].mean())
+            if got.any():
+                assert mine[low]["duplication"] == pytest.approx(spread.copies[inside].sum() / got.sum())
+    stats = reach.stats()
+    missed = (spread.publisher[found.topics] != NOBODY) & expected[owner] & (spread.hops < 0)
+    assert stats.nodes_missing == pytest.approx(np.unique(owner[missed]).size / expected.sum())
+    topics = np.unique(found.topics[missed]).size
+    assert stats.disconnected_topics == pytest.approx(topics / (spread.publisher != NOBODY).sum())
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_targets_against_their_obvious_twin(seed: int, share: float) -> None:
+    found = random_profiles(seed)
+    online = np.random.default_rng(seed).random(found.peers) < share
+    targets, owner = ring_targets(found, online), found.owners()
+    for row, (node, topic) in enumerate(zip(owner.tolist(), found.topics.tolist(), strict=True)):
+        ring = [n for n in range(found.peers) if online[n] and topic in found.topics_of(n)]
+        if node not in ring or len(ring) < 2:
+            assert (targets.lower[row], targets.higher[row]) == (NOBODY, NOBODY)
+            continue
+        place = ring.index(node)
+        assert targets.lower[row] == ring[place - 1]
+        assert targets.higher[row] == ring[(place + 1) % len(ring)]
+
+
+def test_missing_links_by_class() -> None:
+    sweep = closed()
+    sweep.ring_peers[0, 2] = NOBODY
+    targets = ring_targets(sweep.profiles, EVERYONE)
+    tally = ring_state(sweep, targets).tally
+    assert tally[0, 1].tolist() == [10, 1]  # topics 0 and 1 have three and two subscribers
+    assert tally[1, 1].tolist() == [8, 1]  # nodes 0 and 2 have two subscriptions
+    assert tally[1, 0].tolist() == [2, 0]
+
+
+def test_the_ring_degree_counts_a_neighbour_once() -> None:
+    assert ring_degree(closed()).tolist() == [2, 2, 2, 0]
+
+
+def test_means_of_classes() -> None:
+    size, values = np.array([0, 1, 2, 3, 4, 7]), np.array([9.0, 1.0, 2.0, 4.0, 5.0, 7.0])
+    assert class_means(size, values) == {1: 1.0, 2: 3.0, 4: 6.0}
+    assert class_means(size, values, np.array([0, 2, 1, 1, 4, 0])) == {1: 0.5, 2: 3.0, 4: 3.0}

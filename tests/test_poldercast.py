@@ -162,6 +162,16 @@ def test_more_topics_than_can_be_counted_are_refused() -> None:
     assert node.profiles.topics_of(0).size == TOPICS_MAX
 
 
+def test_a_node_that_begins_with_too_many_topics_is_refused() -> None:
+    wishes = interests([list(range(TOPICS_MAX + 1)), [0]], TOPICS_MAX + 1)
+    profiles = Profiles.simulated(1, wishes.start, wishes.topics, wishes.topic_count)
+    config = PolderCastConfig()
+    scratch = make_scratch(2, TOPICS_MAX + 1, TOPICS_MAX + 1, config.most)
+    with pytest.raises(InputError, match=r"^a node can subscribe to 8,191 topics at the most$"):
+        PolderCast(config, 1, 0, profiles, scratch)
+    assert PolderCast(config, 1, 1, profiles, scratch)
+
+
 @pytest.mark.parametrize("topic", [TOPICS, -1, 10**6])
 def test_a_topic_that_does_not_exist_is_not_subscribed_to(topic: int) -> None:
     node = make_node(5)
@@ -206,7 +216,7 @@ def test_later_subscriptions_fit_into_the_working_memory() -> None:
 # Shortcuts.
 
 
-@pytest.mark.parametrize("shortcuts", SHORTCUTS)
+@pytest.mark.parametrize("shortcuts", [kind for kind in SHORTCUTS if kind != "mixed"])
 def test_shortcuts_come_from_the_views_that_were_chosen(shortcuts: str) -> None:
     node = make_node(5, contacts=(0, 1, 2), fanout=10, shortcuts=shortcuts)
     meet_on_rings(node, [4, 6])
@@ -219,6 +229,57 @@ def test_shortcuts_come_from_the_views_that_were_chosen(shortcuts: str) -> None:
     assert set(targets[2:]) == views[shortcuts]
     assert len(targets) == 2 + len(views[shortcuts])
     assert {send.message for send in sends(effects)} == {PolderCastEvent(0, 7, 1)}
+
+
+def test_mixed_shortcuts_come_from_one_view_or_the_other() -> None:
+    """Who stands in both is taken with either; events differ in which it is, and so do nodes."""
+    chosen: dict[int, list[frozenset[int]]] = {3: [], 7: []}
+    for me, by_event in chosen.items():
+        node = make_node(me, contacts=(0, 1, 2), fanout=10, shortcuts="mixed")
+        node.vicinity.peers[:3] = [2, 8, 9]
+        for event in range(40):
+            by_event.append(frozenset(send.to for send in sends(node.handle(Publish(0, event), 0))))
+        assert set(by_event) == {frozenset({0, 1, 2}), frozenset({2, 8, 9})}
+    assert chosen[3] != chosen[7]
+
+
+def test_every_copy_along_the_ring_names_who_stands_by() -> None:
+    node = make_node(5, contacts=(0, 9), fanout=3)
+    meet_on_rings(node, [4, 3, 6, 7])
+    expected = {9: {4: 3, 6: 7}, 4: {6: 7}, 7: {4: 3, 6: NOBODY}}
+    for event, (sender, along) in enumerate(expected.items()):
+        sent = sends(node.handle(Received(sender, PolderCastEvent(0, event, 1)), 0))
+        assert {send.to: send.otherwise for send in sent if send.to in (4, 6)} == along
+        assert {send.otherwise for send in sent if send.to not in (4, 6)} == {NOBODY}
+    published = sends(node.handle(Publish(0, 8), 0))
+    assert [(send.to, send.otherwise) for send in published[:2]] == [(4, 3), (6, 7)]
+
+
+def test_nobody_stands_by_where_that_is_switched_off() -> None:
+    node = make_node(5, stand_by=False)
+    meet_on_rings(node, [4, 3, 6, 7])
+    assert sends(node.handle(Publish(0, 8), 0)) == [Send(peer, PolderCastEvent(0, 8, 1)) for peer in (4, 6)]
+
+
+@pytest.mark.parametrize("stand_by", [True, False])
+def test_stand_bys_carry_events_past_single_failures(stand_by: bool) -> None:
+    """Everybody wants one topic; two nodes that are no neighbours crash, and nobody has noticed yet."""
+    config = poldercast_config(fanout=1, stand_by=stand_by)
+    trial = Trial(POLDERCAST, interests([[0]] * PEERS, 1), 3, config=config)
+    trial.settle()
+    ring = [0]
+    while len(ring) < PEERS:
+        machine = trial.engine.machines[ring[-1]]
+        assert isinstance(machine, PolderCast)
+        ring.append(int(machine.rings.peers[0, machine.rings.peers.shape[1] // 2]))
+    assert len(set(ring)) == PEERS
+    for dead in (ring[3], ring[8]):
+        trial.engine.crash(dead, trial.engine.now_us)
+    trial.engine.command(0, trial.engine.now_us, Publish(0, 99))
+    trial.engine.run(trial.engine.now_us + 150_000)
+    reached = {node for node, _, event in trial.delivered if event == 99}
+    cut_off = set() if stand_by else set(ring[4:8])
+    assert reached == set(range(PEERS)) - {ring[3], ring[8]} - cut_off
 
 
 def test_only_subscribers_are_shortcuts() -> None:
@@ -241,6 +302,55 @@ def test_an_event_is_forwarded_along_the_ring_and_as_often_as_the_fanout_says(fa
         assert sender not in targets
         again = node.handle(Received(6, PolderCastEvent(0, number, 9)), 0)
         assert again == [Observe(TraceKind.RECEIVED_AGAIN, 0, number, 6, 9)]
+
+
+# Memory.
+
+
+def test_a_full_memory_of_recent_events_turns_further_ones_away() -> None:
+    node = make_node(5, remembered=3, remember_s=2.0)
+    meet_on_rings(node, [4, 6])
+    for number, at_us in enumerate((0, 1_000_000, 1_000_000)):
+        assert sends(node.handle(Received(4, PolderCastEvent(0, number, 1)), at_us))
+    assert node.handle(Received(4, PolderCastEvent(0, 3, 1)), 1_999_999) == [
+        Observe(TraceKind.DROPPED, 0, 3, 4, 1, "memory full"),
+        Count("poldercast.memory full"),
+    ]
+    assert node.handle(Publish(0, 4), 1_999_999) == [
+        Observe(TraceKind.PUBLISHED, 0, 4),
+        Observe(TraceKind.DROPPED, 0, 4, reason="memory full"),
+        Count("poldercast.memory full"),
+    ]
+    again = node.handle(Received(6, PolderCastEvent(0, 0, 2)), 1_999_999)
+    assert again == [Observe(TraceKind.RECEIVED_AGAIN, 0, 0, 6, 2)]  # what is known is still known
+    assert sends(node.handle(Received(4, PolderCastEvent(0, 3, 1)), 2_000_000))  # in the place of event 0
+    assert node.handle(Received(4, PolderCastEvent(0, 5, 1)), 2_000_000)[-1] == Count(
+        "poldercast.memory full"
+    )
+    assert sends(node.handle(Publish(0, 5), 3_000_000))
+
+
+def test_publishing_an_event_again_needs_no_room_and_makes_it_recent() -> None:
+    node = make_node(5, remembered=2, remember_s=1.0)
+    meet_on_rings(node, [4, 6])
+    for number, at_us in ((0, 0), (1, 500_000), (0, 900_000), (2, 1_500_000)):
+        assert sends(node.handle(Publish(0, number), at_us))
+    again = node.handle(Received(4, PolderCastEvent(0, 0, 1)), 1_500_000)
+    assert again == [Observe(TraceKind.RECEIVED_AGAIN, 0, 0, 4, 1)]  # event 1 was the earlier
+
+
+def test_an_event_is_delivered_once_however_many_are_on_their_way() -> None:
+    """Beyond what is remembered events are lost, not delivered twice, and nothing circulates."""
+    config = poldercast_config(fanout=4, remembered=3)
+    trial = Trial(POLDERCAST, pattern("random", 3, 20, topics=4, subscriptions=3), 3, config=config)
+    trial.settle()
+    for number in range(40):
+        trial.publish(number % 20, number % 4)
+    trial.run(1)
+    assert max(trial.delivered.values()) == 1
+    assert len(trial.carried) <= 4 * (len(trial.delivered) + 40)
+    assert {record.reason for record in trial.dropped} == {"memory full"}
+    assert sum(trial.engine.counters["poldercast.memory full"]) == len(trial.dropped)
 
 
 # What others may send.
@@ -342,6 +452,7 @@ def test_the_dead_are_forgotten_by_all_layers() -> None:
 def test_the_defaults_are_those_of_the_paper() -> None:
     config = read(PolderCastConfig, {})
     assert (config.fanout, config.shortcuts, config.rings.size) == (2, "both", 4)
+    assert config.stand_by
     assert (config.cyclon.view_size, config.vicinity.view_size) == (20, 20)
     assert (config.cyclon.gossip_size, config.vicinity.gossip_size, config.rings.gossip_size) == (10, 10, 10)
     assert config.period_us == 60_000_000
@@ -365,7 +476,8 @@ def test_a_nested_configuration_is_read_and_written() -> None:
     [
         ({"fanout": 0}, r"^poldercast\.fanout must be at least 1"),
         ({"remembered": 0}, r"^poldercast\.remembered must be at least 1"),
-        ({"shortcuts": "all"}, r'^poldercast\.shortcuts must be one of "both", "cyclon", "vicinity"'),
+        ({"remember_s": -1.0}, r"^poldercast\.remember_s must be at least 0"),
+        ({"shortcuts": "all"}, r'^poldercast\.shortcuts must be one of "both", "mixed", "cyclon", '),
         ({"fan_out": 2}, r"^unknown key poldercast\.fan_out \(did you mean fanout\?\)"),
         ({"cyclon": {"view_sise": 3}}, r"^unknown key poldercast\.cyclon\.view_sise \(did you mean"),
         ({"vicinity": {"wanted": 9}}, r"^poldercast\.vicinity\.wanted must be at most 4"),

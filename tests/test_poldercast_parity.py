@@ -9,10 +9,11 @@ import sys
 import numpy as np
 import pytest
 
+from vinecast.core.draws import below_array
 from vinecast.core.events import Publish
 from vinecast.core.interest import make_scratch
 from vinecast.core.profiles import Profiles
-from vinecast.core.trace import TraceRecord
+from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.rings import RingsConfig
 from vinecast.protocols.vicinity import VicinityConfig
@@ -23,14 +24,15 @@ from vinecast.sim.overlay import random_views
 from vinecast.sim.sweep import SweepEngine
 from vinecast.sim.workload import Subscriptions, follower_graph, pattern
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
-from vinecast.systems.poldercast_sweep import PolderCastSweep, Spread
+from vinecast.systems.poldercast_events import Delays, Spread
+from vinecast.systems.poldercast_sweep import PolderCastSweep
 
 
 def config_of(**rest: object) -> PolderCastConfig:
     return PolderCastConfig(
         cyclon=CyclonConfig(view_size=8, gossip_size=4, period_s=3.0),
         vicinity=VicinityConfig(view_size=6, gossip_size=4, period_s=3.0),
-        rings=RingsConfig(gossip_size=4, period_s=3.0),
+        rings=RingsConfig(gossip_size=4, period_s=3.0, exchange="paper"),
         **rest,  # type: ignore[arg-type]
     )
 
@@ -92,10 +94,7 @@ class Twins:
                 assert np.array_equal(machine.rings.ages, self.sweep.ring_ages[rows])
 
     def publish(self, epoch: int) -> Spread:
-        publication = self.sweep.publish(epoch)
-        self.sweeper.divide(self.nodes, publication.draw)
-        self.sweeper.divide(publication.topics, publication.disseminate)
-        return publication.spread
+        return self.sweep.publish(epoch).run(self.sweeper.divide)
 
     def digest(self) -> str:
         arrays = (self.sweep.near_peers, self.sweep.ring_peers, self.sweep.ring_ages, self.sweep.near_ages)
@@ -144,25 +143,107 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
     assert len(digests) == 1
 
 
+def leave_suddenly(twins: Twins) -> None:
+    """Every third node goes in the quiet end of the cycle, so that its neighbours still believe in it."""
+    gone = list(range(1, twins.nodes, 3))
+    twins.engine.run(twins.now_us - 900_000 - 1)
+    twins.sweep.stop(np.array(gone, dtype=np.int64))
+    for node in gone:
+        twins.engine.crash(node, twins.now_us - 900_000)
+
+
+def events_at(twins: Twins, changed: dict[str, object], delays: Delays | None = None) -> Spread:
+    """What would become of the same events under another configuration, on the overlay as it is."""
+    before = twins.sweep.config
+    twins.sweep.config = dataclasses.replace(before, **changed)  # type: ignore[arg-type]
+    spread = twins.sweep.publish(3, delays=delays).run(twins.sweeper.divide)
+    twins.sweep.config = before
+    return spread
+
+
 @pytest.mark.parametrize("fanout", [1, 2, 4])
-@pytest.mark.parametrize("shortcuts", ["both", "cyclon", "vicinity"])
-def test_dissemination_equals_the_event_engine(fanout: int, shortcuts: str) -> None:
+@pytest.mark.parametrize(
+    ("shortcuts", "stand_by"),
+    [("both", True), ("both", False), ("mixed", True), ("cyclon", True), ("vicinity", True)],
+)
+def test_dissemination_equals_the_event_engine(fanout: int, shortcuts: str, stand_by: bool) -> None:
     """Hops and copies of every subscriber, for one event a topic."""
-    twins = live_through_it(80, 7, config=config_of(fanout=fanout, shortcuts=shortcuts), cycles=12)
+    config = config_of(fanout=fanout, shortcuts=shortcuts, stand_by=stand_by)
+    twins = live_through_it(80, 7, config=config, cycles=12)
     twins.sweeper.run(1)
+    leave_suddenly(twins)
     spread = twins.publish(epoch=3)
-    topics = twins.sweep.profiles.topic_ids.size
-    begin = twins.now_us - 900_000  # all three layers are done with this cycle, so that nothing moves
-    twins.engine.run(begin - 1)
+    turned = events_at(twins, {"stand_by": not stand_by})
+    better, worse = (spread, turned) if stand_by else (turned, spread)
+    assert np.count_nonzero(better.hops >= 0) > np.count_nonzero(worse.hops >= 0)
+    if fanout > 1:
+        for other in {"both", "mixed", "cyclon", "vicinity"} - {shortcuts}:
+            assert not np.array_equal(events_at(twins, {"shortcuts": other}).copies, spread.copies)
+    check_events(twins, spread, epoch=3)
+
+
+def test_stand_bys_change_nothing_while_everybody_is_on_line() -> None:
+    twins = Twins(small_world(80, 7), 7, config_of(fanout=3))
+    twins.start(list(range(80)), random_views(7, 80, 6))
+    twins.sweeper.run(12)
+    delays = twins.engine.network.delays()
+    for given in (None, delays):
+        with_them, without = (events_at(twins, {"stand_by": on}, given) for on in (True, False))
+        assert np.array_equal(with_them.hops, without.hops)
+        assert np.array_equal(with_them.copies, without.copies)
+
+
+def check_events(twins: Twins, spread: Spread, epoch: int) -> None:
+    """Let the machines publish too, late in the cycle: all layers are done with it, so that nothing moves."""
+    topics, begin = twins.sweep.profiles.topic_ids.size, twins.now_us - 900_000
     twins.trace.clear()
     for topic, publisher in enumerate(spread.publisher.tolist()):
         if publisher >= 0:
-            twins.engine.command(publisher, begin, Publish(topic, 3 * topics + topic))
+            twins.engine.command(publisher, begin, Publish(topic, epoch * topics + topic))
     twins.engine.run(twins.now_us - 1)
-    told = spread_of(twins.trace, twins.profiles, 3 * topics)
+    told = spread_of(twins.trace, twins.profiles, epoch * topics)
     assert np.array_equal(told.publisher, spread.publisher)
     assert np.array_equal(told.hops, spread.hops)
     assert np.array_equal(told.copies, spread.copies)
+    if spread.latency_us is not None:
+        delivered = [record for record in twins.trace if record.kind == TraceKind.DELIVERED]
+        at_us = {(record.node, record.topic): record.time_us - begin for record in delivered}
+        owner, topic_of = twins.profiles.owners().tolist(), twins.profiles.topics.tolist()
+        told_us = [at_us.get(key, -1) for key in zip(owner, topic_of, strict=True)]
+        assert told_us == spread.latency_us.tolist()
+
+
+@pytest.mark.parametrize("fanout", [1, 2, 5])
+@pytest.mark.parametrize("one_way_ms", [(0, 1), (1, 2, 3), (0, 1, 4, 9, 16)])
+def test_dissemination_in_time_equals_the_event_engine(fanout: int, one_way_ms: tuple[int, ...]) -> None:
+    """… and the latency of every subscriber, on a network where many copies arrive at the same time."""
+    shortcuts = "mixed" if fanout == 5 else "both"
+    twins = live_through_it(80, 7, config=config_of(fanout=fanout, shortcuts=shortcuts), cycles=12)
+    twins.sweeper.run(1)
+    leave_suddenly(twins)
+    choices = below_array(fanout, np.arange(121), len(one_way_ms)).reshape(11, 11)
+    rtt_ms = 2.0 * np.array(one_way_ms)[choices]
+    config = NetworkConfig(latency="matrix", matrix="unread")
+    twins.engine.network = Network(config, 7, twins.nodes, rtt_ms)
+    spread = twins.sweep.publish(3, delays=twins.engine.network.delays()).run(twins.sweeper.divide)
+    assert spread.latency_us is not None
+    assert len(set(spread.latency_us.tolist())) > 3
+    alone = events_at(twins, {"stand_by": False}, twins.engine.network.delays())
+    assert np.count_nonzero(spread.hops >= 0) > np.count_nonzero(alone.hops >= 0)
+    check_events(twins, spread, epoch=3)
+
+
+@pytest.mark.parametrize("fanout", [1, 2, 5])
+def test_events_in_time_go_hop_by_hop_where_all_links_are_alike(fanout: int) -> None:
+    twins = live_through_it(150, 4, config=config_of(fanout=fanout), cycles=8)
+    evenly = twins.sweep.publish(1).run(twins.sweeper.divide)
+    in_time = twins.sweep.publish(1, delays=twins.engine.network.delays()).run(twins.sweeper.divide)
+    assert in_time.latency_us is not None
+    assert np.array_equal(in_time.hops, evenly.hops)
+    assert np.array_equal(in_time.copies, evenly.copies)
+    arrived = evenly.hops >= 0
+    assert np.array_equal(in_time.latency_us[arrived], 20_000 * evenly.hops[arrived].astype(np.int64))
+    assert set(in_time.latency_us[~arrived].tolist()) <= {-1}
 
 
 CHILD = """

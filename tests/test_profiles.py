@@ -93,3 +93,62 @@ def test_after_any_changes_the_table_is_what_was_last_said(changes: list[tuple[i
             assert table.topics[own].tolist() == profiles.topics_of(other).tolist() == list(said[other])
             assert table.coverage[own].tolist() == list(said[other].values())
             assert profiles.coverage_of(other).tolist() == list(said[other].values())
+
+
+@given(st.lists(Change, max_size=12))
+def test_the_subscribers_of_every_topic(changes: list[tuple[int, dict[int, int]]]) -> None:
+    profiles = Profiles(words(*range(5)), words(*range(21)))
+    for peer, coverage in changes:
+        set_topics(profiles, peer, sorted(coverage))
+        found, owner = profiles.subscribers(), profiles.owners()
+        assert (owner[found.row] == found.node).all()
+        for topic in range(21):
+            own = slice(int(found.start[topic]), int(found.start[topic + 1]))
+            expected = [p for p in range(5) if topic in profiles.topics_of(p)]
+            assert found.node[own].tolist() == expected
+            assert (profiles.topics[found.row[own]] == topic).all()
+        assert (owner >= 0).sum() == found.node.size
+
+
+def test_subscribers_are_looked_up_once_until_somebody_changes_its_topics() -> None:
+    profiles = Profiles(words(1, 2), words(*range(10)))
+    set_topics(profiles, 1, [3, 5])
+    before = profiles.subscribers()
+    assert profiles.subscribers() is before
+    set_topics(profiles, 0, [3])
+    assert profiles.subscribers().node.tolist() == [0, 1, 1]
+
+
+def test_the_pool_stays_small_however_often_topics_change() -> None:
+    """Twenty peers with up to 40 topics each, for ever coming and going: it settles, and stays."""
+    profiles = Profiles(words(*range(20)), words(*range(100)))
+    sizes = []
+    for step in range(6000):
+        peer, many = step * 7 % 20, step * step % 41
+        set_topics(profiles, peer, list(range(step % 50, step % 50 + many)))
+        sizes.append(profiles.topics.size)
+    assert sizes[-1] == sizes[1000]
+    assert sizes[-1] <= 4 * 20 * 40
+    assert profiles.topics.size == profiles.coverage.size == profiles.gaps.size
+
+
+def test_one_more_and_one_less_topic_does_not_move_a_simulated_peer_twice() -> None:
+    subscriptions = pattern("random", 3, 50, topics=30, subscriptions=6)
+    profiles = Profiles.simulated(3, subscriptions.start, subscriptions.topics, subscriptions.topic_count)
+    more, fewer = list(range(7)), list(range(6))
+    set_topics(profiles, 4, more)
+    begin, size = int(profiles.beg[4]), profiles.topics.size
+    for _ in range(1000):
+        set_topics(profiles, 4, fewer)
+        set_topics(profiles, 4, more)
+    assert (int(profiles.beg[4]), profiles.topics.size) == (begin, size)
+    assert profiles.topics_of(5).tolist() == subscriptions.of(5).tolist()
+
+
+def test_a_place_left_is_taken_by_the_next_that_fits() -> None:
+    profiles = Profiles(words(1, 2), words(*range(20)))
+    set_topics(profiles, 0, [1, 2, 3, 4])
+    set_topics(profiles, 0, [1, 2, 3, 4, 5])
+    set_topics(profiles, 1, [7, 8, 9])
+    assert int(profiles.beg[1]) == 0
+    assert [profiles.topics_of(peer).tolist() for peer in range(2)] == [[1, 2, 3, 4, 5], [7, 8, 9]]

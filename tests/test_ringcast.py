@@ -1,82 +1,105 @@
 """Whom an event is forwarded to: every case of S0 §4.2, and shortcuts against an obvious twin."""
 
+import heapq
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vinecast.core.draws import mix, purpose, stream, substream
+from vinecast.core.draws import below, purpose, stream
 from vinecast.core.interest import begin_gathering, gather, make_scratch
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles, Table
-from vinecast.protocols.ringcast import rules
+from vinecast.protocols.ringcast import rules, timed
 
 LOWER, HIGHER, SENDER = 1, 2, 9
 FANOUTS = range(1, 6)
+SEED, EVENT, ME = 3, 77, 40
 
 
-def targets_of(lower: int, higher: int, sender: int, fanout: int, shortcuts: list[int]) -> list[int]:
-    """As a node does it: room for ``fanout`` shortcuts, filled up with NOBODY."""
-    offered = np.full(fanout, NOBODY, dtype=np.int32)
-    offered[: len(shortcuts[:fanout])] = shortcuts[:fanout]
+def targets_of(
+    lower: int, higher: int, sender: int, fanout: int, others: list[int]
+) -> tuple[list[int], set[int]]:
+    """Ring neighbours, and shortcuts; ``others`` are subscribers that are none of the ones named."""
     targets = np.full(fanout + 2, -7, dtype=np.int32)
-    count = rules.choose_targets(lower, higher, sender, fanout, offered, targets)
-    chosen: list[int] = targets[:count].tolist()
-    return chosen
+    count = rules.choose_ring(lower, higher, sender, targets)
+    wanted = rules.shortcuts_wanted(lower, higher, sender, fanout)
+    candidates = np.array([*others, -7], dtype=np.int32)
+    last = rules.pick_shortcuts(SEED, EVENT, ME, candidates, len(others), wanted, targets, count)
+    chosen: list[int] = targets[:last].tolist()
+    assert len(set(chosen)) == last
+    return chosen[:count], set(chosen[count:])
 
 
-SHORTCUTS = [20, 21, 22, 23, 24]
+OTHERS = [20, 21, 22, 23, 24]
+
+
+def check(found: tuple[list[int], set[int]], ring: list[int], shortcuts: int) -> None:
+    assert found[0] == ring
+    assert len(found[1]) == shortcuts
+    assert found[1] <= set(OTHERS)
 
 
 @pytest.mark.parametrize("fanout", FANOUTS)
-def test_from_the_lower_neighbour_to_the_higher_and_f_less_one_others(fanout: int) -> None:
-    assert targets_of(LOWER, HIGHER, LOWER, fanout, SHORTCUTS) == [HIGHER, *SHORTCUTS[: fanout - 1]]
-
-
-@pytest.mark.parametrize("fanout", FANOUTS)
-def test_from_the_higher_neighbour_to_the_lower_and_f_less_one_others(fanout: int) -> None:
-    assert targets_of(LOWER, HIGHER, HIGHER, fanout, SHORTCUTS) == [LOWER, *SHORTCUTS[: fanout - 1]]
+def test_along_the_ring_to_the_other_neighbour_and_f_less_one_others(fanout: int) -> None:
+    check(targets_of(LOWER, HIGHER, LOWER, fanout, OTHERS), [HIGHER], fanout - 1)
+    check(targets_of(LOWER, HIGHER, HIGHER, fanout, OTHERS), [LOWER], fanout - 1)
 
 
 @pytest.mark.parametrize("sender", [SENDER, NOBODY])
 @pytest.mark.parametrize("fanout", FANOUTS)
 def test_from_elsewhere_or_oneself_to_both_and_f_less_two_others(fanout: int, sender: int) -> None:
     """Fan-out 1 still uses both ring neighbours, or a third node's copy would close one way round."""
-    others = SHORTCUTS[: max(fanout - 2, 0)]
-    assert targets_of(LOWER, HIGHER, sender, fanout, SHORTCUTS) == [LOWER, HIGHER, *others]
-
-
-@pytest.mark.parametrize("fanout", FANOUTS)
-def test_a_shortcut_back_to_the_sender_is_replaced_by_the_next(fanout: int) -> None:
-    shortcuts = [20, SENDER, 21, 22, 23]
-    expected = [20, 21, 22][: max(fanout - 2, 0)]
-    assert targets_of(LOWER, HIGHER, SENDER, fanout, shortcuts) == [LOWER, HIGHER, *expected]
+    check(targets_of(LOWER, HIGHER, sender, fanout, OTHERS), [LOWER, HIGHER], max(fanout - 2, 0))
 
 
 @pytest.mark.parametrize("fanout", FANOUTS)
 def test_a_ring_of_one_has_nobody_to_tell(fanout: int) -> None:
-    assert targets_of(NOBODY, NOBODY, NOBODY, fanout, []) == []
-    assert targets_of(NOBODY, NOBODY, SENDER, fanout, []) == []
+    check(targets_of(NOBODY, NOBODY, NOBODY, fanout, []), [], 0)
+    check(targets_of(NOBODY, NOBODY, SENDER, fanout, []), [], 0)
 
 
 @pytest.mark.parametrize("fanout", FANOUTS)
 def test_on_a_ring_of_two_the_other_is_told_once_and_never_answered(fanout: int) -> None:
-    assert targets_of(LOWER, LOWER, NOBODY, fanout, []) == [LOWER]
-    assert targets_of(LOWER, LOWER, SENDER, fanout, []) == [LOWER]
-    assert targets_of(LOWER, LOWER, LOWER, fanout, []) == []
-
-
-@pytest.mark.parametrize("fanout", FANOUTS)
-def test_on_a_ring_of_three_everybody_hears_at_once(fanout: int) -> None:
-    assert targets_of(LOWER, HIGHER, NOBODY, fanout, []) == [LOWER, HIGHER]
-    assert targets_of(LOWER, HIGHER, LOWER, fanout, []) == [HIGHER]
-    assert targets_of(LOWER, HIGHER, HIGHER, fanout, []) == [LOWER]
+    check(targets_of(LOWER, LOWER, NOBODY, fanout, []), [LOWER], 0)
+    check(targets_of(LOWER, LOWER, SENDER, fanout, []), [LOWER], 0)
+    check(targets_of(LOWER, LOWER, LOWER, fanout, []), [], 0)
 
 
 @pytest.mark.parametrize("fanout", FANOUTS)
 def test_one_side_unknown_leaves_the_other_and_the_shortcuts(fanout: int) -> None:
-    assert targets_of(NOBODY, HIGHER, HIGHER, fanout, SHORTCUTS) == SHORTCUTS[: fanout - 1]
-    assert targets_of(LOWER, NOBODY, SENDER, fanout, SHORTCUTS) == [LOWER, *SHORTCUTS[: max(fanout - 2, 0)]]
+    check(targets_of(NOBODY, HIGHER, HIGHER, fanout, OTHERS), [], fanout - 1)
+    check(targets_of(LOWER, NOBODY, SENDER, fanout, OTHERS), [LOWER], max(fanout - 2, 0))
+
+
+def test_fewer_candidates_than_wanted_are_all_taken() -> None:
+    assert targets_of(LOWER, HIGHER, LOWER, 5, [20, 21]) == ([HIGHER], {20, 21})
+
+
+@pytest.mark.parametrize(
+    ("ring", "target", "sender", "expected"),
+    [
+        ([1, 3, 2, 4], 1, SENDER, 3),
+        ([1, 3, 2, 4], 2, NOBODY, 4),
+        ([1, 3, 2, 4], 1, 4, 3),
+        ([1, 3, 2, 4], 20, SENDER, NOBODY),  # a shortcut has none
+        ([1, 3, 2, 4], 3, SENDER, NOBODY),  # neither has a stand-by
+        ([1, 3, 2, 4], 1, 3, NOBODY),  # it sent the event
+        ([1, 2, 2, 1], 1, SENDER, NOBODY),  # a ring of three: it gets the event anyway
+        ([1, 2, 2, 1], 2, SENDER, NOBODY),
+        ([1, 3, 2, 3], 2, SENDER, 3),  # a ring of four: it is behind both
+        ([1, NOBODY, 1, NOBODY], 1, SENDER, NOBODY),
+        ([1, NOBODY, 2, NOBODY], 2, NOBODY, NOBODY),
+        ([NOBODY, NOBODY, 2, 4], 2, SENDER, 4),
+        ([1, 2], 1, SENDER, NOBODY),  # one place a side
+        ([1, 3, 5, 2, 4, 6], 2, SENDER, 4),  # three
+    ],
+)
+def test_the_second_on_a_side_stands_by_for_the_nearest(
+    ring: list[int], target: int, sender: int, expected: int
+) -> None:
+    assert rules.stand_by(np.array(ring, dtype=np.int32), target, sender) == expected
 
 
 Peer = st.integers(NOBODY, 12)
@@ -87,13 +110,13 @@ Peer = st.integers(NOBODY, 12)
 def test_never_the_sender_never_nobody_never_twice(
     lower: int, higher: int, sender: int, fanout: int, others: list[int]
 ) -> None:
-    shortcuts = [peer for peer in others if peer not in (lower, higher)]
-    targets = targets_of(lower, higher, sender, fanout, shortcuts)
-    assert len(set(targets)) == len(targets)
-    assert sender not in targets
-    assert NOBODY not in targets
-    assert {lower, higher} - {sender, NOBODY} <= set(targets)
-    assert len(targets) <= max(fanout, 2)
+    ring, shortcuts = targets_of(
+        lower, higher, sender, fanout, [peer for peer in others if peer not in (lower, higher, sender)]
+    )
+    assert sender not in ring
+    assert NOBODY not in ring
+    assert set(ring) == {lower, higher} - {sender, NOBODY}
+    assert len(ring) + len(shortcuts) <= max(fanout, 2)
 
 
 # Shortcuts.
@@ -110,15 +133,11 @@ def table_of(topics: list[set[int]]) -> Table:
     return profiles.table
 
 
-def shortcuts_of(
-    seed: int, event: int, topic: int, ring: tuple[int, int], candidates: list[int], most: int, table: Table
-) -> list[int]:
-    scratch = make_scratch(PEERS, TOPICS, TOPICS, PEERS)
-    peers = np.array(candidates, dtype=np.int32)
-    count = gather(scratch, begin_gathering(scratch), peers, np.zeros(peers.size, dtype=np.uint16))
-    chosen, order = np.full(most, -7, dtype=np.int32), np.zeros(most, dtype=np.uint64)
-    rules.choose_shortcuts(seed, event, topic, 0, *ring, count, table, scratch, chosen, order)
-    return chosen.tolist()
+def picked(seed: int, event: int, candidates: list[int], wanted: int) -> list[int]:
+    room, targets = np.array([*candidates, -7], dtype=np.int32), np.full(wanted, -7, dtype=np.int32)
+    count = rules.pick_shortcuts(seed, event, 0, room, len(candidates), wanted, targets, 0)
+    chosen: list[int] = targets[:count].tolist()
+    return chosen
 
 
 Topics = st.lists(st.sets(st.integers(0, TOPICS - 1)), min_size=PEERS, max_size=PEERS)
@@ -126,19 +145,45 @@ Candidates = st.lists(st.integers(0, PEERS - 1), max_size=PEERS, unique=True)
 
 
 @settings(max_examples=200)
-@given(
-    Topics, Candidates, st.tuples(Peer, Peer), st.integers(1, 5), st.integers(0, 2**62), st.integers(0, 2**31)
-)
-def test_shortcuts_are_the_first_subscribers_in_the_events_own_order(
-    topics: list[set[int]], candidates: list[int], ring: tuple[int, int], most: int, seed: int, event: int
+@given(Topics, Candidates, st.tuples(Peer, Peer, Peer))
+def test_other_subscribers_among_the_candidates_may_be_shortcuts_in_their_order(
+    topics: list[set[int]], candidates: list[int], others: tuple[int, int, int]
 ) -> None:
-    table = table_of(topics)
+    scratch = make_scratch(PEERS, TOPICS, TOPICS, PEERS)
+    peers = np.array(candidates, dtype=np.int32)
+    count = gather(scratch, begin_gathering(scratch), peers, np.zeros(peers.size, dtype=np.uint16))
+    kept = rules.list_shortcuts(2, 0, *others, count, table_of(topics), scratch)
+    usable = [p for p in candidates if 2 in topics[p] and p not in (0, *others)]
+    assert scratch.peers[:kept].tolist() == usable
+
+
+@settings(max_examples=200)
+@given(Candidates, st.integers(1, 5), st.integers(0, 2**62), st.integers(0, 2**62))
+def test_shortcuts_are_drawn_without_repetition(
+    candidates: list[int], wanted: int, seed: int, event: int
+) -> None:
     key = stream(seed, purpose("ringcast.shortcut"), event, 0)
-    usable = [p for p in candidates if 2 in topics[p] and p not in (0, *ring)]
-    first = sorted(usable, key=lambda peer: int(mix(substream(key, peer))))[:most]
-    expected = first + [NOBODY] * (most - len(first))
-    assert shortcuts_of(seed, event, 2, ring, candidates, most, table) == expected
-    assert shortcuts_of(seed, event, 2, ring, candidates[::-1], most, table) == expected
+    left, expected = list(candidates), []
+    for i in range(min(wanted, len(left))):
+        at = i + int(below(key, i, len(left) - i))
+        left[i], left[at] = left[at], left[i]
+        expected.append(left[i])
+    assert picked(seed, event, candidates, wanted) == expected
+
+
+def test_every_pair_of_candidates_is_picked_as_often() -> None:
+    count: dict[tuple[int, ...], int] = {}
+    for event in range(6000):
+        pair = tuple(sorted(picked(1, event, [5, 6, 7, 8], 2)))
+        count[pair] = count.get(pair, 0) + 1
+    assert len(count) == 6
+    assert all(880 < often < 1120 for often in count.values())  # 1,000 expected, four deviations of 29
+
+
+def test_the_coin_is_fair_and_depends_on_node_and_event() -> None:
+    coins = np.array([[rules.takes_near(1, event, node) for event in range(60)] for node in range(60)])
+    assert abs(coins.mean() - 0.5) < 4 * 0.5 / 60  # four deviations
+    assert len({row.tobytes() for row in coins}) == len({row.tobytes() for row in coins.T.copy()}) == 60
 
 
 @given(Topics, st.integers(0, PEERS - 1), st.integers(-1, TOPICS))
@@ -146,9 +191,20 @@ def test_who_subscribes_is_read_from_the_profile(topics: list[set[int]], peer: i
     assert rules.subscribes(table_of(topics), peer, topic) == (topic in topics[peer])
 
 
-def test_different_events_take_different_shortcuts() -> None:
-    table = table_of([{0}] * PEERS)
-    everybody = list(range(PEERS))
-    chosen = {tuple(shortcuts_of(1, event, 0, (1, 2), everybody, 2, table)) for event in range(100)}
-    assert len(chosen) > 30
-    assert {peer for pair in chosen for peer in pair} == set(range(3, PEERS))
+# The queue of copies.
+
+
+@settings(max_examples=100)
+@given(st.lists(st.none() | st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=40))
+def test_the_queue_gives_the_earliest_first(steps: list[tuple[int, int] | None]) -> None:
+    queue, size = timed.make_queue(20, 2), 0
+    twin: list[tuple[int, int, int]] = []
+    for number, step in enumerate(steps):
+        if step is not None:
+            at_us, tie = step[0], step[1] * 256 + number
+            size = timed.push(queue, size, at_us, tie, number)
+            heapq.heappush(twin, (at_us, tie, number))
+        elif twin:
+            assert (queue.at_us[0], queue.tie[0], queue.to[0]) == heapq.heappop(twin)
+            size = timed.pop(queue, size)
+        assert size == len(twin)

@@ -198,7 +198,7 @@ class World:
         self.scratch = room()
         self.profiles = profiles_of(ALL_ONE if topics is None else topics)
         beside: Callable[[int], int] = lambda count: gather(self.scratch, count, *arrays_of(self.others))  # noqa: E731
-        chosen = RingsConfig(**config)  # type: ignore[arg-type]
+        chosen = RingsConfig(**{"exchange": "paper", **config})  # type: ignore[arg-type]
         self.node = Rings(chosen, 5, me, self.profiles, self.scratch, beside, first_after_us=7)
         assert self.node.handle(Start(), 0) == [SetTimer("rings", 7)]
 

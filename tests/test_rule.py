@@ -18,7 +18,15 @@ import pytest
 from numpy.typing import NDArray
 
 import vinecast
-from vinecast.core.rule import CACHE_GENERATIONS_KEPT, COMPILED, WORD_MASK, rule, rule_on_words, word
+from vinecast.core.rule import (
+    CACHE_GENERATIONS_KEPT,
+    COMPILED,
+    WORD_MASK,
+    inner_rule,
+    rule,
+    rule_on_words,
+    word,
+)
 
 pytest.importorskip("numba")
 
@@ -186,6 +194,37 @@ def test_rules_on_words_take_any_word_at_any_time() -> None:
     for x in (1, 2**63, 3, 2**64 - 1, 5, 2**63 - 1):
         assert compiled(x, 1) == (x << 1 | x >> 63) % 2**64
         assert compiled(word(x), word(1)) == compiled(x, 1)
+
+
+@rule
+def _largest_of_copies(numbers: NDArray[np.int64]) -> int:
+    """Makes an array, so that references are counted."""
+    copies = np.empty(numbers.size, np.int64)
+    for i in range(numbers.size):
+        copies[i] = numbers[i]
+    return _largest(copies)
+
+
+@inner_rule
+def _largest(numbers: NDArray[np.int64]) -> int:
+    best = numbers[0]
+    for i in range(1, numbers.size):
+        best = max(best, numbers[i])
+    return int(best)
+
+
+@rule
+def _largest_but_first(numbers: NDArray[np.int64]) -> int:
+    """Looks at a part of an array, which makes none."""
+    return _largest(numbers[1:])
+
+
+def test_rules_that_make_arrays_and_rules_that_do_not_call_each_other() -> None:
+    numbers = np.array([9, 3, 7, 1])
+    before = sys.getrefcount(numbers)
+    for _ in range(100):
+        assert (_largest_of_copies(numbers), _largest(numbers), _largest_but_first(numbers)) == (9, 9, 7)
+    assert sys.getrefcount(numbers) == before
 
 
 def test_a_rule_may_be_typed_at_the_prompt(story: Story) -> None:

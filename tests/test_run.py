@@ -23,8 +23,8 @@ from vinecast.core.errors import InputError
 from vinecast.core.trace import SCHEMA_VERSION, TraceKind
 from vinecast.sim import records, run
 from vinecast.sim.overlay import OverlayStats
-from vinecast.sim.run import CYCLE_COLUMNS, Outcome, find_file, run_to_folder, simulate
-from vinecast.sim.scenario import read_scenario, resolve
+from vinecast.sim.run import CYCLE_COLUMNS, Outcome, run_to_folder, simulate
+from vinecast.sim.scenario import find_file, read_scenario, resolve
 
 Table = dict[str, Any]
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from vinecast.core.config import as_table, read
 from vinecast.core.errors import InputError
+from vinecast.sim.run import simulate
 from vinecast.sim.scenario import Resolved, Scenario, read_scenario, resolve
 from vinecast.systems import SYSTEMS
 
@@ -517,4 +518,71 @@ def test_the_scenarios_that_we_ship(path: Path) -> None:
 
 
 def test_there_are_scenarios() -> None:
-    assert "cyclon-churn" in [path.stem for path in SCENARIOS]
+    stems = [path.stem for path in SCENARIOS]
+    assert "cyclon-churn" in stems
+    for figure in range(5, 12):  # one for every figure of S0 §6.2–6.6
+        assert any(stem.startswith(f"poldercast-fig{figure}-") for stem in stems), figure
+
+
+def cut_down(path: Path) -> Resolved:
+    """A scenario that we ship, small and without data."""
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    tables |= {"nodes": 40, "cycles": 5}
+    if "workload" in tables:
+        tables["workload"] |= {"kind": "synthetic"}
+    if tables.get("churn", {}).get("kind") == "trace":
+        tables["churn"] = {"kind": "onoff"}
+    for fault in tables.get("faults", []):
+        fault |= {"at_cycle": 2, **({"count": 20} if "count" in fault else {})}
+    return resolve(tables, path.parent)
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_the_scenarios_that_we_ship_run(path: Path) -> None:
+    outcome = simulate(cut_down(path))
+    assert outcome.rows[-1]["cycle"] == 4
+    assert outcome.rows[-1]["online"] > 0
+    if SYSTEMS[outcome.summary["system"]].has_topics:
+        assert outcome.rows[-1]["hit_ratio"] > 0
+        assert outcome.classes
+
+
+# What is set on the command line.
+
+
+def written(folder: Path) -> Path:
+    path = folder / "s.toml"
+    path.write_text(tomli_w.dumps({**TOPICS, "poldercast": {"fanout": 3}}), encoding="utf-8")
+    return path
+
+
+def test_values_are_replaced_by_their_path(tmp_path: Path) -> None:
+    overrides = {
+        "workload.kind": "low",
+        "poldercast.rings.exchange": "informed",
+        "poldercast.with_vicinity": False,
+        "churn": {"kind": "onoff"},
+        "nodes": 50,
+    }
+    resolved = read_scenario(written(tmp_path), overrides)
+    assert (resolved.scenario.workload.kind, resolved.scenario.nodes) == ("low", 50)
+    assert resolved.scenario.churn.kind == "onoff"
+    assert (resolved.config.fanout, resolved.config.with_vicinity) == (3, False)
+    assert resolved.config.rings.exchange == "informed"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("workload.kind", "nonsense", 'workload.kind must be one of "facebook"'),
+        ("workload.kin", "low", "unknown key workload.kin (did you mean kind?)"),
+        ("nodes.x", 3, "nodes.x cannot be set, since nodes is not a table"),
+        ("poldercast.rings.size.x", 3, "poldercast.rings.size must be a whole number, not a table"),
+        ("publish.warm_up", -1, "publish.warm_up must be at least 0, not -1"),
+        ("", 3, "unknown key "),
+    ],
+)
+def test_what_cannot_be_replaced(tmp_path: Path, key: str, value: Any, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_scenario(written(tmp_path), {key: value})
+    assert words in one_sentence(str(caught.value))

@@ -1,6 +1,7 @@
 """Scribe: whole networks of it, static and under accidents, and its wiring."""
 
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from vinecast.core.events import (
 )
 from vinecast.core.events import TimerFired as Fired
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Profiles
+from vinecast.core.profiles import Profiles, choose_publishers
 from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.protocols.multicast_tree import TreeConfig, TreeEvent, TreeHeartbeat, TreeJoin, TreePublish
 from vinecast.protocols.pastry import (
@@ -37,11 +38,16 @@ from vinecast.protocols.pastry import (
     PastryGoodbye,
     PastryWelcome,
 )
+from vinecast.protocols.ringcast.sweep import MISSED
 from vinecast.sim.engine import EventEngine
+from vinecast.sim.metrics import spread_of
 from vinecast.sim.network import Network, NetworkConfig
 from vinecast.sim.overlay import random_views
+from vinecast.sim.run import simulate
+from vinecast.sim.scenario import read_scenario, resolve
 from vinecast.sim.workload import Subscriptions, pattern
 from vinecast.systems.scribe import Scribe, ScribeConfig
+from vinecast.systems.scribe_events import publish_frozen
 
 SECOND = 1_000_000
 CONFIG = ScribeConfig.of_period(1.0)
@@ -337,6 +343,41 @@ def test_the_same_seed_gives_the_same_run() -> None:
         net.run(9)
         runs.append((net.trace, dict(net.engine.counters)))
     assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("crashed", [0, 1, 12])
+def test_events_on_a_frozen_network_go_where_the_engine_takes_them(crashed: int) -> None:
+    net = Net(80, 10, NetworkConfig(latency_ms=1.0), traced=True)
+    net.run(5.2)
+    for me in range(0, 6 * crashed, 6):
+        net.engine.crash(me, net.engine.now_us)
+    net.run(5.3)
+    online = np.array(net.engine.online)
+    nodes = [net.node(me) for me in range(80)]
+    spread = publish_frozen(nodes, online, net.profiles, 10, 0, net.engine.now_us)
+    assert np.array_equal(spread.publisher, choose_publishers(10, 0, net.profiles, online))
+    net.trace.clear()
+    for topic in TOPICS:
+        net.engine.command(int(spread.publisher[topic]), net.engine.now_us, Publish(topic, 1000 + topic))
+    net.run(5.5)
+    twin = spread_of(net.trace, net.profiles, 1000)
+    assert np.array_equal(spread.hops, twin.hops)
+    assert np.array_equal(spread.copies, twin.copies)
+    missed = int((spread.hops == MISSED).sum())
+    assert missed >= 3 * crashed if crashed else missed == 0  # the dead themselves, and who was below them
+
+
+def test_scribe_is_a_system_that_scenarios_can_run() -> None:
+    path = Path(__file__).parents[1] / "scenarios" / "scribe-start.toml"
+    small = {"nodes": 60, "cycles": 4}
+    outcome = simulate(read_scenario(path, small))
+    assert outcome.summary["system"] == "scribe"
+    assert outcome.summary["final"]["online"] == 60
+    assert outcome.summary["final"]["hit_ratio"] == 1.0
+    assert outcome.summary["counters"]["sent.tree.event"] > 0
+    assert outcome.rows == simulate(read_scenario(path, small)).rows
+    with pytest.raises(InputError, match='engine = "sweep" is not offered by scribe; use engine = "event"'):
+        resolve({"name": "t", "seed": 1, "nodes": 9, "cycles": 1, "system": "scribe"}, path.parent)
 
 
 # The wiring.

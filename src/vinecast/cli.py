@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -99,6 +100,10 @@ def _add_markdown(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
 
 
+def _add_figures(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--figures", type=Path, metavar="DIR", help="also draw figures there, as PNG and SVG")
+
+
 def _add_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
@@ -135,11 +140,21 @@ def _add_sim(commands: Any) -> None:
     run.add_argument("--out", type=Path, metavar="DIR", help="folder to write (default: out/NAME)")
     run.add_argument("--force", action="store_true", help="replace an earlier run's folder")
     run.add_argument("--seed", type=_seed, metavar="N", help="another seed than the scenario's")
+    run.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="KEY=VALUE",
+        help="another value than the scenario's, such as --set workload.kind=synthetic; can be repeated",
+    )
+    _add_figures(run)
     _add_threads(run)
     _add_data(run)
 
     show = _command(actions, "show", _sim_show, "show a run again", "vinecast sim show out/cyclon-churn")
     show.add_argument("folder", type=Path, metavar="FOLDER", help="a run's folder")
+    _add_figures(show)
 
     workload = _command(
         actions,
@@ -172,15 +187,24 @@ def _add_bench(commands: Any) -> None:
         "vinecast bench sim --nodes 100000 --repeat 5",
     )
     _add_markdown(sim)
-    sim.add_argument("--nodes", type=_positive, default=100_000, metavar="N", help="default: %(default)s")
+    sim.add_argument(
+        "--system", choices=("cyclon", "poldercast"), default="cyclon", help="default: %(default)s"
+    )
+    sim.add_argument("--quick", action="store_true", help="small populations, to see that it works")
+    sim.add_argument(
+        "--nodes", type=_positive, metavar="N", help="default: 100000, or 10000 where nodes have topics"
+    )
     sim.add_argument("--repeat", type=_positive, default=5, metavar="N", help="rounds (default: %(default)s)")
     sim.add_argument(
         "--largest",
         type=_positive,
-        default=1_000_000,
         metavar="N",
-        help="for the memory test (default: %(default)s)",
+        help="for the last memory test (default: 1000000; where nodes have topics, left out)",
     )
+    sim.add_argument(
+        "--whole-trace", action="store_true", help="churn: all of the trace instead of a stretch (poldercast)"
+    )
+    _add_data(sim)
 
 
 def _add_reproduce(commands: Any) -> None:
@@ -207,6 +231,7 @@ def _add_reproduce(commands: Any) -> None:
         help="whose subscriptions (default: facebook at paper scale with a data folder, else synthetic)",
     )
     reproduce.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: %(default)s")
+    _add_figures(reproduce)
     _add_threads(reproduce)
     _add_data(reproduce)
 
@@ -229,6 +254,19 @@ def _seed(text: str) -> int:
     if not 0 <= value < 2**63:
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 to 2^63 - 1")
     return value
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """``KEY=VALUE``, the value as in TOML; what is none there is taken as a string, without its quotes."""
+    import tomllib
+
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"'{text}' is not KEY=VALUE")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except (ValueError, RecursionError):
+        return key, value
 
 
 def _cores() -> int:
@@ -325,7 +363,10 @@ def _sim_run(arguments: argparse.Namespace) -> int:
         from vinecast.sim.scenario import read_scenario
         from vinecast.sim.show import show
 
-    overrides = {} if arguments.seed is None else {"seed": arguments.seed}
+    _check_drawing(arguments)
+    overrides = (
+        dict(arguments.set) if arguments.seed is None else {**dict(arguments.set), "seed": arguments.seed}
+    )
     resolved = read_scenario(arguments.file, overrides)
     scenario = resolved.scenario
     folder = arguments.out or Path("out") / scenario.name
@@ -343,30 +384,49 @@ def _sim_run(arguments: argparse.Namespace) -> int:
             progress=watch,
             replace=arguments.force,
         )
+    _draw_run(arguments, outcome.summary, outcome.rows)
     if arguments.json:
         _print_json(outcome.summary)
         return 0
     console = _console()
-    show(console, outcome.summary, outcome.rows)
+    show(console, outcome.summary, outcome.rows, outcome.classes)
     line = f"Written to {folder}; show it again with: vinecast sim show {folder}"
     console.print(line, highlight=False, markup=False, soft_wrap=True)
     return 0
 
 
 def _sim_show(arguments: argparse.Namespace) -> int:
-    from vinecast.sim.show import load, show
+    from vinecast.sim.show import load, load_classes, show
 
+    _check_drawing(arguments)
     summary, rows = load(arguments.folder)
+    _draw_run(arguments, summary, rows)
     if arguments.json:
         _print_json(summary)
     else:
-        show(_console(), summary, rows)
+        show(_console(), summary, rows, load_classes(arguments.folder))
     return 0
+
+
+def _check_drawing(arguments: argparse.Namespace) -> None:
+    """Whether figures can be drawn, if they are asked for: before the work, not after it."""
+    if arguments.figures is not None:
+        from vinecast.sim.figures import check_drawing
+
+        check_drawing()
+
+
+def _draw_run(arguments: argparse.Namespace, summary: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    if arguments.figures is not None:
+        from vinecast.sim.figures import draw
+        from vinecast.sim.show import figure_of
+
+        draw([figure_of(summary, rows)], arguments.figures)
 
 
 def _sim_workload(arguments: argparse.Namespace) -> int:
     with _need("vinecast sim workload", "sim"):
-        from vinecast.sim.run import find_file
+        from vinecast.sim.scenario import find_file
         from vinecast.sim.workload import describe, follower_graph, pattern
 
     if arguments.kind in ("random", "low", "high"):
@@ -399,8 +459,18 @@ def _sim_workload(arguments: argparse.Namespace) -> int:
 def _bench_sim(arguments: argparse.Namespace) -> int:
     with _need("vinecast bench sim", "sim"):
         from vinecast.sim.bench import bench_sim
+        from vinecast.sim.bench_poldercast import QUICK, Sizes, bench_poldercast
 
-    steps = bench_sim(arguments.nodes, arguments.repeat, arguments.largest)
+    title = "vinecast bench sim"
+    if arguments.system == "poldercast":
+        title += " --system poldercast" + (" --data DIR" if arguments.data else "")
+        sizes = QUICK if arguments.quick else Sizes()
+        sizes = replace(sizes, nodes=arguments.nodes or sizes.nodes)
+        data, largest = _data_folder(arguments), arguments.largest
+        steps = bench_poldercast(data, arguments.repeat, sizes, largest, arguments.whole_trace)
+    else:
+        nodes, largest = (2_000, 3_000) if arguments.quick else (100_000, 1_000_000)
+        steps = bench_sim(arguments.nodes or nodes, arguments.repeat, arguments.largest or largest)
     results = []
     with _progress("bench", 0) as tell:
         for result in steps:
@@ -410,7 +480,7 @@ def _bench_sim(arguments: argparse.Namespace) -> int:
         _print_json([result.as_dict() for result in results])
         return 0
     rows = [(result.what, result.measured, result.target, result.verdict) for result in results]
-    _print_table(("what", "measured", "target", "meets it"), rows, "vinecast bench sim", arguments.markdown)
+    _print_table(("what", "measured", "target", "meets it"), rows, title, arguments.markdown)
     return 0
 
 
@@ -421,6 +491,7 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     if not arguments.claims:
         return _list_claims(CLAIMS, arguments.json)
     chosen = select_claims(arguments.claims)
+    _check_drawing(arguments)
     data = _data_folder(arguments)
     setup = Setup(arguments.scale, arguments.seed, arguments.threads, data, arguments.workload)
     verdicts = []
@@ -428,6 +499,10 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         for done, claim in enumerate(chosen):
             tell(done, f"{claim.id}: {claim.title}")
             verdicts.append(check_claim(claim, setup))
+    if arguments.figures is not None:
+        from vinecast.sim.figures import draw
+
+        draw([figure for verdict in verdicts for figure in verdict.figures], arguments.figures)
     if arguments.json:
         _print_json([verdict.as_dict() for verdict in verdicts])
     else:

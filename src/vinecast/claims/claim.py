@@ -1,10 +1,32 @@
-"""What a claim is: an assertion of a document that knows how to measure itself here."""
+"""What a claim is: an assertion of a document that knows how to measure itself here.
 
-import dataclasses
+A claim may also describe figures (``Measured.figures``): series, labels, and the paper's values as marks.
+``vinecast reproduce … --figures DIR`` draws them. Figures of one name are drawn as one, so that a claim adds
+its curve to another's picture by giving a figure of the same name with a panel of the same title:
+
+    panel = Panel("a) delay", "fan-out f", "hops, mean", (Series("Scribe", fanouts, hops),))
+    Measured(text, holds, values, (Figure(figure_name(8, "facebook"), "…", (panel,)),))
+"""
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from vinecast.sim.figures import Figure, Mark, Panel, Series
+
+__all__ = [
+    "Claim",
+    "Figure",
+    "Mark",
+    "Measured",
+    "Panel",
+    "Series",
+    "Setup",
+    "Verdict",
+    "check_claim",
+    "figure_name",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +51,13 @@ class Measured:
     holds: bool
     values: dict[str, Any] = field(default_factory=dict)
     """The numbers behind it."""
+    figures: tuple[Figure, ...] = ()
+    """Pictures of them."""
+
+
+def figure_name(number: int, workload: str) -> str:
+    """The name of our version of a figure of S0, for one workload."""
+    return f"poldercast-fig{number}-{workload}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +81,7 @@ class Verdict:
     measured: str
     holds: bool
     values: dict[str, Any]
+    figures: tuple[Figure, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -69,4 +99,4 @@ class Verdict:
 def check_claim(claim: Claim, setup: Setup) -> Verdict:
     """Measure a claim."""
     found = claim.measure(setup)
-    return Verdict(claim, found.text, found.holds, dataclasses.asdict(found)["values"])
+    return Verdict(claim, found.text, found.holds, found.values, found.figures)

@@ -84,10 +84,15 @@ Event = Start | Stop | Received | TimerFired | PeerLost | Command
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a message to a peer. Delivery is not promised."""
+    """Send a message to a peer. Delivery is not promised.
+
+    A transport that finds that the peer cannot be reached sends it to ``otherwise`` instead, if that is
+    somebody, and leaves it at that.
+    """
 
     to: int
     message: Message
+    otherwise: int = -1
 
 
 @dataclass(frozen=True, slots=True)

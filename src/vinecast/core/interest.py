@@ -62,12 +62,12 @@ class Scratch(NamedTuple):
     """[peer], its place among the candidates while it is one"""
     weight: NDArray[np.int32]
     """[candidate]"""
-    their_row: NDArray[np.int64]
-    """[topic in common], where the other keeps it in the pool"""
+    gap: NDArray[np.int64]
+    """[topic of the other, side], how near a candidate must be"""
     near: NDArray[np.int32]
-    """[topic in common, place on the ring]"""
+    """[topic, place on the ring]"""
     near_ages: NDArray[np.uint16]
-    """[topic in common, place on the ring]"""
+    """[topic, place on the ring]"""
 
 
 def make_scratch(peers: int, topics: int, topics_a_node: int, most: int, places: int = 4) -> Scratch:
@@ -87,7 +87,7 @@ def make_scratch(peers: int, topics: int, topics_a_node: int, most: int, places:
         worth=np.zeros(most, dtype=np.uint64),
         slot=np.zeros(peers, dtype=np.int32),
         weight=np.zeros(candidates, dtype=np.int32),
-        their_row=np.zeros(max(topics_a_node, 1), dtype=np.int64),
+        gap=np.zeros((max(topics_a_node, 1), 2), dtype=np.int64),
         near=np.zeros((max(topics_a_node, 1), places), dtype=np.int32),
         near_ages=np.zeros((max(topics_a_node, 1), places), dtype=np.uint16),
     )

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.circle import simulated_ids
-from vinecast.core.draws import below_array, draw_array, purpose, stream, substream_array
+from vinecast.core.draws import below, draw_array, purpose, stream, substream
 from vinecast.core.errors import Bug
 from vinecast.core.machine import NOBODY
+from vinecast.core.rule import rule
 
-GAPS_UNKNOWN = 0xFFFF
+GAPS_UNKNOWN = 0xFFFF_FFFF
 """Nobody on either side."""
 
 _TOPIC_IDS = purpose("profiles.topic ids")
@@ -37,8 +38,19 @@ class Table(NamedTuple):
     """[pool], ascending within a peer"""
     coverage: NDArray[np.uint8]
     """[pool], how many ring neighbours the peer said it has for the topic"""
-    gaps: NDArray[np.uint16]
-    """[pool], how near it said the nearest of them are: eight bits a side, see protocols.rings"""
+    gaps: NDArray[np.uint32]
+    """[pool], how near it said the nearest of them are: sixteen bits a side, see protocols.rings.informed"""
+
+
+class Subscribers(NamedTuple):
+    """The subscribers of every topic: those of topic t are node[start[t] : start[t + 1]], ascending."""
+
+    start: NDArray[np.int64]
+    """[topic + 1]"""
+    node: NDArray[np.int32]
+    """[subscription]"""
+    row: NDArray[np.int32]
+    """[subscription], where the node keeps the topic in the pool"""
 
 
 class Profiles:
@@ -57,7 +69,11 @@ class Profiles:
         self.cnt: NDArray[np.int32] = np.zeros(ids.size, dtype=np.int32)
         self.topics: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self.coverage: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
-        self.gaps: NDArray[np.uint16] = np.zeros(0, dtype=np.uint16)
+        self.gaps: NDArray[np.uint32] = np.zeros(0, dtype=np.uint32)
+        self._subscribers: Subscribers | None = None
+        self._free: dict[int, list[int]] = {}
+        self._room: dict[int, int] = {}
+        self._end = 0
 
     @classmethod
     def simulated(
@@ -72,7 +88,8 @@ class Profiles:
         table.cnt = np.diff(start).astype(np.int32)
         table.topics = topics.astype(np.int32)
         table.coverage = np.zeros(topics.size, dtype=np.uint8)
-        table.gaps = np.full(topics.size, GAPS_UNKNOWN, dtype=np.uint16)
+        table.gaps = np.full(topics.size, GAPS_UNKNOWN, dtype=np.uint32)
+        table._end = topics.size
         return table
 
     @property
@@ -88,9 +105,18 @@ class Profiles:
     def owners(self) -> NDArray[np.int32]:
         """Whose each place of the pool is, or NOBODY's. [pool]"""
         owner = np.full(self.topics.size, NOBODY, dtype=np.int32)
-        rows = np.repeat(self.beg - np.concatenate([[0], np.cumsum(self.cnt)[:-1]]), self.cnt)
-        owner[rows + np.arange(rows.size)] = np.repeat(np.arange(self.peers, dtype=np.int32), self.cnt)
+        _own(self.beg, self.cnt, owner)
         return owner
+
+    def subscribers(self) -> Subscribers:
+        """Who subscribes to each topic; kept until somebody's topics change."""
+        if self._subscribers is None:
+            count = int(self.cnt.sum())
+            start = np.zeros(self.topic_ids.size + 2, dtype=np.int64)
+            found = Subscribers(start[:-1], np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32))
+            _group_by_topic(self.beg, self.cnt, self.topics, start, found.node, found.row)
+            self._subscribers = found
+        return self._subscribers
 
     def topics_of(self, peer: int) -> NDArray[np.int32]:
         """A peer's topics, ascending."""
@@ -100,24 +126,70 @@ class Profiles:
         """How well a peer's topics are covered, in the order of its topics."""
         return self.coverage[self.beg[peer] : self.beg[peer] + self.cnt[peer]]
 
-    def annotate(self, peer: int, coverage: NDArray[np.uint8], gaps: NDArray[np.uint16]) -> None:
+    def annotate(self, peer: int, coverage: NDArray[np.uint8], gaps: NDArray[np.uint32]) -> None:
         """Take over what a peer says about its topics, in their order."""
         rows = slice(self.beg[peer], self.beg[peer] + self.cnt[peer])
         self.coverage[rows], self.gaps[rows] = coverage, gaps
 
     def set_topics(self, peer: int, topics: NDArray[np.int32], coverage: NDArray[np.uint8]) -> None:
-        """Replace a peer's topics (ascending). The old ones stay in the pool, unused."""
-        if topics.size <= self.cnt[peer]:
-            begin = int(self.beg[peer])
-        else:
-            begin = self.topics.size
-            self.topics = np.concatenate([self.topics, topics])
-            self.coverage = np.concatenate([self.coverage, coverage])
-            self.gaps = np.concatenate([self.gaps, np.full(topics.size, GAPS_UNKNOWN, dtype=np.uint16)])
-        self.topics[begin : begin + topics.size] = topics
-        self.coverage[begin : begin + topics.size] = coverage
-        self.gaps[begin : begin + topics.size] = GAPS_UNKNOWN
-        self.beg[peer], self.cnt[peer] = begin, topics.size
+        """Replace a peer's topics (ascending).
+
+        They stay where they are while there is room; else they move to a free place of twice the size or
+        less, and leave theirs to others. Nobody else's move: what others keep beside the pool stays right.
+        """
+        room = self._room.get(peer, int(self.cnt[peer]))
+        if topics.size > room:
+            if room:
+                self._free.setdefault(room.bit_length() - 1, []).append(int(self.beg[peer]))
+            self.beg[peer], self._room[peer] = self._take_place(topics.size)
+        elif topics.size < room:
+            self._room[peer] = room
+        rows = slice(int(self.beg[peer]), int(self.beg[peer]) + topics.size)
+        self.topics[rows], self.coverage[rows], self.gaps[rows] = topics, coverage, GAPS_UNKNOWN
+        self.cnt[peer] = topics.size
+        self._subscribers = None
+
+    def _take_place(self, size: int) -> tuple[int, int]:
+        """Where in the pool so many topics fit, and how many do: a power of two."""
+        power = (size - 1).bit_length()
+        if self._free.get(power):
+            return self._free[power].pop(), 1 << power
+        begin, self._end = self._end, self._end + (1 << power)
+        if self._end > self.topics.size:
+            more = max(self._end - self.topics.size, self.topics.size // 4)
+            self.topics = np.concatenate([self.topics, np.zeros(more, dtype=np.int32)])
+            self.coverage = np.concatenate([self.coverage, np.zeros(more, dtype=np.uint8)])
+            self.gaps = np.concatenate([self.gaps, np.full(more, GAPS_UNKNOWN, dtype=np.uint32)])
+        return begin, 1 << power
+
+
+@rule
+def _own(beg: NDArray[np.int64], cnt: NDArray[np.int32], owner: NDArray[np.int32]) -> None:
+    for peer in range(beg.size):
+        for row in range(beg[peer], beg[peer] + cnt[peer]):
+            owner[row] = peer
+
+
+@rule
+def _group_by_topic(
+    beg: NDArray[np.int64],
+    cnt: NDArray[np.int32],
+    topics: NDArray[np.int32],
+    start: NDArray[np.int64],
+    node: NDArray[np.int32],
+    row: NDArray[np.int32],
+) -> None:
+    """A counting sort. start: [topic + 2], zeros; when it is done, start[t] is where topic t begins."""
+    for peer in range(beg.size):
+        for i in range(beg[peer], beg[peer] + cnt[peer]):
+            start[topics[i] + 2] += 1
+    for topic in range(2, start.size):
+        start[topic] += start[topic - 1]
+    for peer in range(beg.size):
+        for i in range(beg[peer], beg[peer] + cnt[peer]):
+            place = start[topics[i] + 1]
+            node[place], row[place] = peer, i
+            start[topics[i] + 1] = place + 1
 
 
 def choose_publishers(
@@ -127,12 +199,32 @@ def choose_publishers(
 
     ``epoch`` numbers the occasion: every one has its own draws.
     """
-    topics, owner = profiles.topic_ids.size, profiles.owners()
-    pool = np.flatnonzero((owner != NOBODY) & online[owner])
-    pool = pool[np.lexsort((owner[pool], profiles.topics[pool]))]
-    count = np.bincount(profiles.topics[pool], minlength=topics)
-    keys = substream_array(stream(seed, _PUBLISHER, epoch, 0), np.arange(topics))
-    pick = np.cumsum(count) - count + below_array(keys, 0, np.maximum(count, 1))
-    chosen = np.full(topics, NOBODY, dtype=np.int32)
-    chosen[count > 0] = owner[pool[pick[count > 0]]]
+    chosen = np.full(profiles.topic_ids.size, NOBODY, dtype=np.int32)
+    subscribers = profiles.subscribers()
+    _choose_publishers(seed, epoch, subscribers.start, subscribers.node, online, chosen)
     return chosen
+
+
+@rule
+def _choose_publishers(
+    seed: int,
+    epoch: int,
+    start: NDArray[np.int64],
+    node: NDArray[np.int32],
+    online: NDArray[np.bool_],
+    chosen: NDArray[np.int32],
+) -> None:
+    key = stream(seed, _PUBLISHER, epoch, 0)
+    for topic in range(chosen.size):
+        count = 0
+        for i in range(start[topic], start[topic + 1]):
+            count += 1 if online[node[i]] else 0
+        if count == 0:
+            continue
+        left = below(substream(key, topic), 0, count)
+        for i in range(start[topic], start[topic + 1]):
+            if online[node[i]]:
+                if left == 0:
+                    chosen[topic] = node[i]
+                    break
+                left -= 1

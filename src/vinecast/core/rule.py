@@ -103,9 +103,23 @@ def rule(function: F) -> F:
     return _compile(function, None)
 
 
-def _compile(function: F, signatures: Any) -> F:
+def inner_rule(function: F) -> F:
+    """A rule that becomes part of those that call it.
+
+    For what is called millions of times on many arrays: handing over an array costs as much as ten draws.
+    """
+    if _numba is None:
+        return function
+    return _compile(function, None, inline=True)
+
+
+def _compile(function: F, signatures: Any, inline: bool = False) -> F:
     cached = _cached and Path(function.__code__.co_filename).is_file()  # not what is typed at a prompt
-    compiled: F = _numba.njit(signatures, nogil=True, cache=cached, error_model="numpy")(function)
+    # Counting references to arrays is atomic, and threads that count the same array's wait for each other;
+    # only what makes arrays has to count. Nothing but NumPy's functions and these methods does.
+    counted = not {"np", "sort", "copy"}.isdisjoint(function.__code__.co_names)
+    options = {"nogil": True, "cache": cached, "error_model": "numpy", "forceinline": inline, "_nrt": counted}
+    compiled: F = _numba.njit(signatures, **options)(function)
     return compiled
 
 

@@ -13,20 +13,6 @@ from numpy.typing import NDArray
 
 from vinecast.core.machine import NOBODY
 
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """One pass of a synchronous cycle over nodes begin … end−1, writing only what those nodes own.
-
-    ``run(begin, end, worker)``: the worker's number is for working memory, never for the result.
-    """
-
-    name: str
-    run: Callable[[int, int, int], None]
-    divisible: bool = True
-    """Whether ranges may run at the same time; a pass that is not runs once, over all nodes."""
-
-
 UNANSWERED = -1
 """The count in a mailbox of an exchange whose partner was silent."""
 
@@ -51,6 +37,23 @@ class Mailbox:
         """Bytes of all of it."""
         arrays = (self.peers, self.ages, self.count, self.partner, self.start, self.initiator)
         return sum(array.nbytes for array in arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One pass of a synchronous cycle over nodes begin … end−1, writing only what those nodes own.
+
+    ``run(begin, end, worker)``: the worker's number is for working memory, never for the result.
+    """
+
+    name: str
+    run: Callable[[int, int, int], None]
+    divisible: bool = True
+    """Whether ranges may run at the same time; a pass that is not runs once, over all nodes."""
+    requests: Mailbox | None = None
+    """A mailbox that everybody's requests are in when the pass is done."""
+    answers: Mailbox | None = None
+    """A mailbox that everybody's answers are in when the pass is done."""
 
 
 class Sweep(Protocol):

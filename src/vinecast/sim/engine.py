@@ -32,7 +32,7 @@ from vinecast.core.events import (
     TimerFired,
 )
 from vinecast.core.exchange import turn_word
-from vinecast.core.machine import Machine
+from vinecast.core.machine import NOBODY, Machine
 from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.sim.network import Network
 
@@ -64,7 +64,8 @@ class EventEngine:
     """Machines by number, and all that can happen to them.
 
     ``make_machine`` builds the machine of a node, for its first start and for a restart without state.
-    ``trace`` receives records; leave it out and none are made. ``counters[name][node]`` collects what
+    ``trace`` receives records; leave it out and none are made. ``on_deliver`` is told of a node and what is
+    delivered there, ``on_send`` of sender, receiver and message. ``counters[name][node]`` collects what
     machines count and, as ``sent.KIND`` and ``dropped.REASON``, what the engine sees itself.
     """
 
@@ -78,6 +79,7 @@ class EventEngine:
         clocks: Callable[[int], Clock] | None = None,
         trace: Callable[[TraceRecord], None] | None = None,
         on_deliver: Callable[[int, Deliver], None] | None = None,
+        on_send: Callable[[int, int, Any], None] | None = None,
     ) -> None:
         self.nodes = nodes
         self.seed = seed
@@ -91,6 +93,7 @@ class EventEngine:
         self._clocks = [clocks(node) for node in range(nodes)] if clocks else None
         self._trace = trace
         self._on_deliver = on_deliver
+        self._on_send = on_send
         self._lives = [0] * nodes
         self._heap: list[tuple[int, int, int, int, int, Any]] = []
         self._order = 0
@@ -190,7 +193,11 @@ class EventEngine:
 
     def _send(self, node: int, send: Send) -> None:
         to, message = send.to, send.message
+        if send.otherwise != NOBODY and not self.online[to]:
+            to = send.otherwise
         self.counters["sent." + message.kind][node] += 1
+        if self._on_send is not None:
+            self._on_send(node, to, message)
         if self._trace is not None:
             self._record_message(node, TraceKind.SENT, to, message)
         network = self.network

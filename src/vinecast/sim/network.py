@@ -18,6 +18,7 @@ from vinecast.core.draws import below_array, purpose, stream, unit, unit_array
 from vinecast.core.errors import InputError
 from vinecast.core.machine import SECOND_US
 from vinecast.core.rule import rule
+from vinecast.protocols.ringcast.timed import Delays
 from vinecast.sim.textfile import lines_of
 
 MS_US = 1000
@@ -153,6 +154,14 @@ class Network:
         if self.rows is None:
             return self.latency_us
         return self.rows[self.sites[sender]][self.sites[receiver]]
+
+    def delays(self) -> Delays:
+        """All base latencies at once, for a sweep's events."""
+        if self.rows is None:
+            one_way, sites = [[self.latency_us]], [0] * len(self.number)
+        else:
+            one_way, sites = self.rows, self.sites
+        return Delays(np.array(one_way, dtype=np.int64), np.array(sites, dtype=np.int64))
 
     def is_cut(self, sender: int, receiver: int, now_us: int) -> bool:
         """Whether a partition stands between two nodes now."""

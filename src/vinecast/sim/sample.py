@@ -114,17 +114,18 @@ def _from_graph(name: str, nodes: int, seed: int, data: Path | None) -> Subscrip
     return sampled(edges, nodes, seed, directed)
 
 
-def synthetic(seed: int, nodes: int) -> Subscriptions:
+def synthetic(seed: int, nodes: int, mean: float | None = None) -> Subscriptions:
     """A follower graph for any number of nodes, from three up.
 
-    The mean is 0.8 · √nodes, but no more than Twitter's 87.9 (ours): 80 among 10,000, 36 among 2,000, 14
-    among 300. A mean that stayed would leave few nodes no room for a tail. Subscriptions deviate by twice the
-    mean, as in a sample of Slashdot: with Twitter's 414, one node in 10,000 would follow nearly everybody.
+    Unless given, the mean is 0.8 · √nodes, but no more than Twitter's 87.9 (ours): 80 among 10,000, 36 among
+    2,000, 14 among 300. A mean that stayed would leave few nodes no room for a tail. Subscriptions deviate by
+    twice the mean, as in a sample of Slashdot: with Twitter's 414, one node in 10,000 would follow nearly
+    everybody.
     A community is a twentieth of all nodes, 500 at the most.
     """
     if nodes < 3:
         raise InputError(f'the workload "synthetic" needs at least three nodes, not {nodes}')
-    mean = min(0.8 * math.sqrt(nodes), TWITTER_MEAN)
+    mean = mean or min(0.8 * math.sqrt(nodes), TWITTER_MEAN)
     community = min(max(nodes // 20, 2), 500)
     return follower_graph(seed, nodes, mean=mean, std_out=2 * mean, community=community)
 

@@ -70,6 +70,10 @@ class PublishConfig:
 
     every: int = limited(1, at_least=1)
     """Cycles from one publication to the next; the last cycle always has one."""
+    warm_up: int = limited(0, at_least=0)
+    """Cycles that a node must have been on line for before it is held to what is published (S0 §6.6)."""
+    matrix: str | None = None
+    """A table of round-trip times that gives a sweep's events latencies; machines have a network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +182,10 @@ class Scenario:
         """All nodes that the run can ever see."""
         return self.nodes + sum(fault.count or 0 for fault in self.faults if fault.kind == "join")
 
+    def falls_due(self, cycle: int, every: int) -> bool:
+        """Whether what is done every so many cycles is done in this one; in the last one, always."""
+        return (cycle + 1) % every == 0 or cycle + 1 == self.cycles
+
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -227,6 +235,8 @@ def _check_tables(scenario: Scenario, given: Mapping[str, Any]) -> None:
     if scenario.engine == "event":
         if "sweep" in given:
             raise InputError('sweep goes with engine = "sweep"')
+        if scenario.publish.matrix is not None:
+            raise InputError('publish.matrix goes with engine = "sweep"; machines use network.matrix')
         return
     if system.sweep is None:
         raise InputError(f'engine = "sweep" is not offered by {scenario.system}; use engine = "event"')
@@ -240,7 +250,7 @@ def _check_tables(scenario: Scenario, given: Mapping[str, Any]) -> None:
 
 
 def read_scenario(path: Path, overrides: Mapping[str, Any] | None = None) -> Resolved:
-    """Read and validate a scenario file. ``overrides`` replace top-level keys."""
+    """Read and validate a scenario file. ``overrides`` replace values by key, such as ``workload.kind``."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -252,6 +262,30 @@ def read_scenario(path: Path, overrides: Mapping[str, Any] | None = None) -> Res
     except (ValueError, RecursionError) as error:  # TOMLDecodeError, or what Python itself refuses
         raise InputError(f"{path}: not valid TOML: {error}") from None
     try:
-        return resolve({**tables, **(overrides or {})}, path.parent)
+        for key, value in (overrides or {}).items():
+            tables = _replaced(tables, key, value)
+        return resolve(tables, path.parent)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def _replaced(tables: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """The same tables but for one value, given by its path. What lies on the way is made if it must be."""
+    first, dot, rest = key.partition(".")
+    if not dot:
+        return {**tables, first: value}
+    inner = tables.get(first, {})
+    if not isinstance(inner, Mapping):
+        raise InputError(f"{key} cannot be set, since {first} is not a table")
+    return {**tables, first: _replaced(inner, rest, value)}
+
+
+def find_file(name: str, folder: Path, data: Path | None) -> Path:
+    """A file that a scenario names: as it stands from the scenario's folder, or in the data folder."""
+    places = [folder / name] + ([data / name] if data is not None else [])
+    for place in places:
+        if place.is_file():
+            return place
+    if data is None:
+        raise InputError(f"{name}: no such file beside the scenario, and no data folder given (--data DIR)")
+    raise InputError(f"{name}: no such file beside the scenario or in {data}")

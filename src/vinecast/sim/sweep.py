@@ -29,6 +29,8 @@ class SweepEngine:
         self.setting = setting
         self.threads = threads
         self.cycle = 0
+        self.watch: Callable[[Phase], object] | None = None
+        """Told of every pass that is done."""
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def run(self, cycles: int, progress: Callable[[int], object] | None = None) -> None:
@@ -48,6 +50,8 @@ class SweepEngine:
             self.divide(self.sweep.nodes, phase.run)
         else:
             phase.run(0, self.sweep.nodes, 0)
+        if self.watch is not None:
+            self.watch(phase)
 
     def divide(self, count: int, run: Callable[[int, int, int], None]) -> None:
         """Run a pass over 0 … count−1 (nodes, topics), in ranges, on all threads."""

@@ -117,6 +117,7 @@ class EventWorld:
         event: EventConfig,
         network: Network,
         trace: Callable[[TraceRecord], None] | None = None,
+        on_send: Callable[[int, int, Any], None] | None = None,
     ) -> None:
         self.cycle = 0
         nodes, machines = profiles.peers, system.machines(config, seed, profiles)
@@ -135,6 +136,7 @@ class EventWorld:
             network,
             clocks=self._clock if skewed else None,
             trace=trace,
+            on_send=on_send,
         )
         blank = system.view_of(machines(0))
         self._no_view = np.full_like(blank, NOBODY)

@@ -20,6 +20,7 @@ from vinecast.protocols.cyclon import Cyclon, CyclonConfig
 from vinecast.protocols.cyclon.sweep import CyclonSweep
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
 from vinecast.systems.poldercast_sweep import PolderCastSweep
+from vinecast.systems.scribe import Scribe, ScribeConfig
 
 Machines = Callable[[int], Machine]
 """node -> its machine"""
@@ -57,6 +58,10 @@ def _poldercast_machines(config: PolderCastConfig, seed: int, profiles: Profiles
     return lambda node: PolderCast(config, seed, node, profiles, scratch)
 
 
+def _scribe_machines(config: ScribeConfig, seed: int, profiles: Profiles) -> Machines:
+    return lambda node: Scribe(config, seed, node, profiles)
+
+
 SYSTEMS: Mapping[str, System] = {
     "cyclon": System(
         CyclonConfig, _cyclon_machines, _cyclon_sweep, lambda machine: machine.peers, has_topics=False
@@ -69,4 +74,5 @@ SYSTEMS: Mapping[str, System] = {
         has_topics=True,
         settings=("synchronous",),
     ),
+    "scribe": System(ScribeConfig, _scribe_machines, None, lambda machine: machine.peers, has_topics=True),
 }

@@ -25,6 +25,7 @@ import numpy as np
 
 from vinecast.core.config import check, limited
 from vinecast.core.draws import SEED_MAX
+from vinecast.core.errors import InputError
 from vinecast.core.events import (
     Count,
     Deliver,
@@ -42,8 +43,9 @@ from vinecast.core.events import (
     Unsubscribe,
 )
 from vinecast.core.interest import TOPICS_MAX, Scratch, begin_gathering, gather
-from vinecast.core.machine import NOBODY
+from vinecast.core.machine import NOBODY, SECOND_US
 from vinecast.core.profiles import Profiles
+from vinecast.core.silence import SilenceMemory
 from vinecast.core.trace import TraceKind
 from vinecast.protocols.cyclon import Cyclon, CyclonConfig
 from vinecast.protocols.cyclon import machine as cyclon
@@ -53,7 +55,7 @@ from vinecast.protocols.rings import machine as rings
 from vinecast.protocols.vicinity import Vicinity, VicinityAnswer, VicinityConfig, VicinityRequest
 from vinecast.protocols.vicinity import machine as vicinity
 
-SHORTCUTS = ("both", "cyclon", "vicinity")
+SHORTCUTS = ("both", "mixed", "cyclon", "vicinity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +65,18 @@ class PolderCastConfig:
     fanout: int = limited(2, at_least=1, at_most=64)
     """How often an event is forwarded on first receipt (S0 §4.2: f)."""
     shortcuts: str = limited("both", one_of=SHORTCUTS)
-    """Which views random subscribers are taken from (S0 §6.4)."""
+    """Which views random subscribers are taken from (S0 §6.4): from Cyclon's and Vicinity's together, from
+    one of the two by a coin for every node and event ("mixed"), or always from the same."""
+    stand_by: bool = True
+    """Whether the second ring neighbour on a side gets an event if the first cannot be reached (S0 §5.1:
+    "stand-by successors and predecessors to be used in case of failures"; §6.6)."""
     with_vicinity: bool = True
     """Whether there is a Vicinity layer at all (S0 §6.2 measures what happens without)."""
-    remembered: int = limited(4096, at_least=1, at_most=10_000_000)
-    """Events that a node remembers having seen, the latest ones."""
+    remembered: int = limited(8192, at_least=1, at_most=10_000_000)
+    """Events that a node remembers having seen, at the most: one for each topic that it can have. While all
+    of them are recent, a further one is turned away (ours)."""
+    remember_s: float = limited(10.0, at_least=0.001, at_most=86400.0)
+    """Seconds for which an event counts as recent. It must have come to rest everywhere by then (ours)."""
     cyclon: CyclonConfig = field(default_factory=CyclonConfig)
     vicinity: VicinityConfig = field(default_factory=VicinityConfig)
     rings: RingsConfig = field(default_factory=RingsConfig)
@@ -79,6 +88,11 @@ class PolderCastConfig:
     def period_us(self) -> int:
         """The length of a cycle: Cyclon's period."""
         return self.cyclon.period_us
+
+    @property
+    def remember_us(self) -> int:
+        """For how long an event counts as recent, in microseconds."""
+        return round(self.remember_s * SECOND_US)
 
     @property
     def most(self) -> int:
@@ -103,12 +117,15 @@ class PolderCast:
     def __init__(
         self, config: PolderCastConfig, seed: int, me: int, profiles: Profiles, scratch: Scratch
     ) -> None:
+        if profiles.cnt[me] > TOPICS_MAX:
+            raise InputError(f"a node can subscribe to {TOPICS_MAX:,} topics at the most")
         self.config = config
         self.seed = seed
         self.me = me
         self.profiles = profiles
         self._scratch = scratch
-        self._seen: OrderedDict[int, None] = OrderedDict()
+        self._seen: OrderedDict[int, int] = OrderedDict()
+        self._silence = SilenceMemory()
         third = config.period_us // 3
         self.cyclon = Cyclon(config.cyclon, seed, me)
         self.vicinity = Vicinity(
@@ -120,16 +137,25 @@ class PolderCast:
             self._beside_vicinity,
             third,
             lambda peer: self.rings.forget(peer),
+            self._silence,
         )
         self.rings = Rings(
-            config.rings, seed, me, profiles, scratch, self._beside_rings, 2 * third, self.vicinity.forget
+            config.rings,
+            seed,
+            me,
+            profiles,
+            scratch,
+            self._beside_rings,
+            2 * third,
+            self.vicinity.forget,
+            self._silence,
         )
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
         match event:
             case Received(sender, PolderCastEvent() as message):
-                return self._receive(sender, message)
+                return self._receive(sender, message, now_us)
             case Received(_, VicinityRequest() | VicinityAnswer()):
                 return self.vicinity.handle(event, now_us) if self.config.with_vicinity else []
             case Received(_, RingsRequest() | RingsAnswer()):
@@ -139,13 +165,22 @@ class PolderCast:
             case TimerFired(name):
                 return self._ring(name, event, now_us)
             case Publish(topic, number):
-                return self._publish(topic, number)
+                return self._publish(topic, number, now_us)
             case Subscribe(topic):
                 return self._resubscribe(np.union1d(self._topics, [topic]))
             case Unsubscribe(topic):
                 return self._resubscribe(np.setdiff1d(self._topics, [topic]))
-            case Start() | Stop() | PeerLost():
-                return [effect for layer in self._layers for effect in layer.handle(event, now_us)]
+            case PeerLost(peer):
+                self._silence.note(peer)
+                return self._tell_layers(event, now_us)
+            case Start():
+                self._silence.clear()  # who was silent before a restart may be back
+                return self._tell_layers(event, now_us)
+            case Stop():
+                return self._tell_layers(event, now_us)
+
+    def _tell_layers(self, event: Event, now_us: int) -> list[Effect]:
+        return [effect for layer in self._layers for effect in layer.handle(event, now_us)]
 
     @property
     def _layers(self) -> tuple[Cyclon, Vicinity, Rings] | tuple[Cyclon, Rings]:
@@ -161,6 +196,7 @@ class PolderCast:
     def _ring(self, name: str, event: Event, now_us: int) -> list[Effect]:
         match name:
             case cyclon.TIMER:
+                self._silence.cycle += 1
                 self.profiles.annotate(self.me, self.rings.coverage(), self.rings.gaps())
                 return self.cyclon.handle(event, now_us)
             case vicinity.TIMER:
@@ -170,12 +206,12 @@ class PolderCast:
         return []
 
     def _beside_vicinity(self, count: int) -> int:
-        count = gather(self._scratch, count, self.cyclon.peers, self.cyclon.ages)
+        count = self._silence.gather(self._scratch, count, self.cyclon.peers, self.cyclon.ages)
         return gather(self._scratch, count, self.rings.peers.ravel(), self.rings.ages.ravel())
 
     def _beside_rings(self, count: int) -> int:
         count = gather(self._scratch, count, self.vicinity.peers, self.vicinity.ages)
-        return gather(self._scratch, count, self.cyclon.peers, self.cyclon.ages)
+        return self._silence.gather(self._scratch, count, self.cyclon.peers, self.cyclon.ages)
 
     def _resubscribe(self, topics: np.ndarray[tuple[int], np.dtype[np.int32]]) -> list[Effect]:
         known = topics.size == 0 or (topics[0] >= 0 and topics[-1] < self.profiles.topic_ids.size)
@@ -188,83 +224,76 @@ class PolderCast:
 
     # Dissemination.
 
-    def _publish(self, topic: int, event: int) -> list[Effect]:
+    def _publish(self, topic: int, event: int, now_us: int) -> list[Effect]:
         published: Effect = Observe(TraceKind.PUBLISHED, topic, event)
-        self._remember(event)
-        if self._row(topic) is not None:
-            return [published, Deliver(topic, event, 0), *self._forward(topic, event, 0, NOBODY)]
+        if not self._remember(event, now_us):
+            return [published, *_turned_away(topic, event, NOBODY, 0)]
+        row = self._row(topic)
+        if row is not None:
+            return [published, Deliver(topic, event, 0), *self._forward(row, topic, event, 0, NOBODY)]
         known = self._subscriber(topic, event)
         if known == NOBODY:
             return [published, Observe(TraceKind.DROPPED, topic, event, reason="no subscriber known")]
         return [published, Send(known, PolderCastEvent(topic, event, 0))]
 
-    def _receive(self, sender: int, message: PolderCastEvent) -> list[Effect]:
+    def _receive(self, sender: int, message: PolderCastEvent, now_us: int) -> list[Effect]:
         topic, event, hops = message.topic, message.event, message.hops
         if event in self._seen:
             return [Observe(TraceKind.RECEIVED_AGAIN, topic, event, sender, hops)]
+        if not self._remember(event, now_us):
+            return _turned_away(topic, event, sender, hops)
         seen: Effect = Observe(TraceKind.RECEIVED_FIRST, topic, event, sender, hops)
-        self._remember(event)
-        if self._row(topic) is None:
-            return [seen, Count("poldercast.not subscribed")]
-        return [seen, Deliver(topic, event, hops), *self._forward(topic, event, hops, sender)]
-
-    def _forward(self, topic: int, event: int, hops: int, sender: int) -> list[Effect]:
         row = self._row(topic)
-        half = self.config.rings.size // 2
-        lower, higher = NOBODY, NOBODY
-        if row is not None:
-            lower, higher = int(self.rings.peers[row, 0]), int(self.rings.peers[row, half])
-        shortcuts = self._shortcuts(topic, event, lower, higher)
-        targets = np.empty(self.config.fanout + 2, dtype=np.int32)
-        count = ringcast.choose_targets(lower, higher, sender, self.config.fanout, shortcuts, targets)
-        message = PolderCastEvent(topic, event, hops + 1)
-        return [Send(peer, message) for peer in targets[:count].tolist()]
+        if row is None:
+            return [seen, Count("poldercast.not subscribed")]
+        return [seen, Deliver(topic, event, hops), *self._forward(row, topic, event, hops, sender)]
 
-    def _shortcuts(
-        self, topic: int, event: int, lower: int, higher: int
-    ) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-        scratch = self._scratch
-        count = begin_gathering(scratch)
-        if self.config.shortcuts != "cyclon":
-            count = gather(scratch, count, self.vicinity.peers, self.vicinity.ages)
-        if self.config.shortcuts != "vicinity":
-            count = gather(scratch, count, self.cyclon.peers, self.cyclon.ages)
-        shortcuts = np.empty(self.config.fanout, dtype=np.int32)
-        order = np.empty(self.config.fanout, dtype=np.uint64)
-        ringcast.choose_shortcuts(
-            self.seed,
-            event & SEED_MAX,
-            topic,
-            self.me,
-            lower,
-            higher,
-            count,
-            self.profiles.table,
-            scratch,
-            shortcuts,
-            order,
-        )
-        return shortcuts
+    def _forward(self, row: int, topic: int, event: int, hops: int, sender: int) -> list[Effect]:
+        ring = self.rings.peers[row]
+        lower, higher = int(ring[0]), int(ring[ring.size // 2])
+        targets = np.empty(self.config.fanout + 2, dtype=np.int32)
+        count = ringcast.choose_ring(lower, higher, sender, targets)
+        wanted = ringcast.shortcuts_wanted(lower, higher, sender, self.config.fanout)
+        if wanted:
+            found, views = begin_gathering(self._scratch), self._views(event)
+            if views != "cyclon":
+                found = gather(self._scratch, found, self.vicinity.peers, self.vicinity.ages)
+            if views != "vicinity":
+                found = gather(self._scratch, found, self.cyclon.peers, self.cyclon.ages)
+            count = self._pick(topic, event, (lower, higher, sender), found, wanted, targets, count)
+        message = PolderCastEvent(topic, event, hops + 1)
+        chosen = targets[:count].tolist()
+        if not self.config.stand_by:
+            return [Send(peer, message) for peer in chosen]
+        return [Send(peer, message, ringcast.stand_by(ring, peer, sender)) for peer in chosen]
+
+    def _views(self, event: int) -> str:
+        """Where an event's shortcuts are taken from: the coin is thrown where they are mixed."""
+        if self.config.shortcuts != "mixed":
+            return self.config.shortcuts
+        return "vicinity" if ringcast.takes_near(self.seed, event & SEED_MAX, self.me) else "cyclon"
 
     def _subscriber(self, topic: int, event: int) -> int:
         """Any subscriber of a topic that is in any view."""
-        scratch = self._scratch
-        count = self._beside_vicinity(self._beside_rings(begin_gathering(scratch)))
-        chosen, order = np.empty(1, dtype=np.int32), np.empty(1, dtype=np.uint64)
-        ringcast.choose_shortcuts(
-            self.seed,
-            event & SEED_MAX,
-            topic,
-            self.me,
-            NOBODY,
-            NOBODY,
-            count,
-            self.profiles.table,
-            scratch,
-            chosen,
-            order,
-        )
-        return int(chosen[0])
+        found = self._beside_vicinity(self._beside_rings(begin_gathering(self._scratch)))
+        chosen = np.empty(1, dtype=np.int32)
+        count = self._pick(topic, event, (NOBODY, NOBODY, NOBODY), found, 1, chosen, 0)
+        return int(chosen[0]) if count else NOBODY
+
+    def _pick(
+        self,
+        topic: int,
+        event: int,
+        others: tuple[int, int, int],
+        found: int,
+        wanted: int,
+        targets: np.ndarray[tuple[int], np.dtype[np.int32]],
+        count: int,
+    ) -> int:
+        """Append random subscribers out of the scratch's candidates, others than these; the new length."""
+        scratch, word = self._scratch, event & SEED_MAX
+        kept = ringcast.list_shortcuts(topic, self.me, *others, found, self.profiles.table, scratch)
+        return ringcast.pick_shortcuts(self.seed, word, self.me, scratch.peers, kept, wanted, targets, count)
 
     def _row(self, topic: int) -> int | None:
         """Where a topic stands among the node's own, if it is one of them."""
@@ -272,7 +301,22 @@ class PolderCast:
         row = int(np.searchsorted(topics, topic))
         return row if row < topics.size and topics[row] == topic else None
 
-    def _remember(self, event: int) -> None:
-        self._seen[event] = None
-        if len(self._seen) > self.config.remembered:
+    def _remember(self, event: int, now_us: int) -> bool:
+        """Whether there was room for an event. ``_seen``: event -> when, the earliest first.
+
+        What is forgotten while copies of it still travel would be forwarded anew by everybody that they
+        reach, for ever; to take no further events until the recent ones have come to rest is the lesser evil.
+        """
+        if event not in self._seen and len(self._seen) >= self.config.remembered:
+            if now_us - next(iter(self._seen.values())) < self.config.remember_us:
+                return False
             self._seen.popitem(last=False)
+        self._seen[event] = now_us
+        self._seen.move_to_end(event)
+        return True
+
+
+def _turned_away(topic: int, event: int, sender: int, hops: int) -> list[Effect]:
+    """What is left of an event for which there was no room."""
+    dropped = Observe(TraceKind.DROPPED, topic, event, sender, hops, "memory full")
+    return [dropped, Count("poldercast.memory full")]

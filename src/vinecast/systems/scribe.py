@@ -35,6 +35,8 @@ from vinecast.protocols.pastry.rules import Peers
 
 SETTLE_TIMER = "scribe.settle"
 
+_PASTRY_MESSAGES = frozenset(PASTRY_MESSAGES)
+
 
 @dataclass(frozen=True, slots=True)
 class ScribeConfig:
@@ -133,10 +135,10 @@ class Scribe:
 
     def _dispatch(self, event: Event, now_us: int) -> list[Effect]:
         match event:
-            case Received(sender, PastryGoodbye()):
-                return self.pastry.handle(event, now_us) + self.tree.handle(PeerLost(sender), now_us)
             case Received(sender, message):
-                if isinstance(message, PASTRY_MESSAGES):
+                if type(message) is PastryGoodbye:
+                    return self.pastry.handle(event, now_us) + self.tree.handle(PeerLost(sender), now_us)
+                if type(message) in _PASTRY_MESSAGES:
                     return self.pastry.handle(event, now_us)
                 self.pastry.hear(sender)
                 return self.tree.handle(event, now_us)

@@ -102,9 +102,9 @@ class CyclonSweep:
             )
 
         return (
-            Phase("request", request),
+            Phase("request", request, requests=box),
             Phase("sort mail", sort_mail, divisible=False),
-            Phase("answer", answer),
+            Phase("answer", answer, answers=box),
             Phase("merge", merge),
         )
 

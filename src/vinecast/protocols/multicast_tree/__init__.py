@@ -5,13 +5,12 @@ large-scale and decentralized application-level multicast infrastructure" (IEEE 
 Scribe §. It knows no particular routing: a system lends it one (``Routing``).
 """
 
-from vinecast.protocols.multicast_tree.machine import (
+from vinecast.protocols.multicast_tree.config import TreeConfig
+from vinecast.protocols.multicast_tree.machine import MulticastTree, Routing
+from vinecast.protocols.multicast_tree.messages import (
     MESSAGES,
-    MulticastTree,
-    Routing,
     TreeAccept,
     TreeAlive,
-    TreeConfig,
     TreeEvent,
     TreeHeartbeat,
     TreeJoin,

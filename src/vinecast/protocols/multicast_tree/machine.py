@@ -18,10 +18,8 @@ Every parent is strictly nearer to the key than its child, because every hop of 
 can close a circle.
 """
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Protocol
 
-from vinecast.core.config import check, limited
 from vinecast.core.events import (
     Count,
     Deliver,
@@ -39,8 +37,19 @@ from vinecast.core.events import (
     TimerFired,
     Unsubscribe,
 )
-from vinecast.core.machine import NOBODY, SECOND_US
+from vinecast.core.machine import NOBODY
 from vinecast.core.trace import TraceKind
+from vinecast.protocols.multicast_tree.config import TreeConfig
+from vinecast.protocols.multicast_tree.messages import (
+    TreeAccept,
+    TreeAlive,
+    TreeEvent,
+    TreeHeartbeat,
+    TreeJoin,
+    TreePart,
+    TreePublish,
+)
+from vinecast.protocols.multicast_tree.relations import Branch, Relations
 
 TIMER = "tree"
 
@@ -64,153 +73,18 @@ class Routing(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class TreeConfig:
-    """How often trees are mended, and what bounds them."""
-
-    period_s: float = limited(60.0, at_least=0.001, at_most=86400.0)
-    """Seconds between two heartbeats (S0 §6.5 and §6.6: regular, in cycles of one minute)."""
-    patience: int = limited(1, at_least=1, at_most=100)
-    """Heartbeats, or answers to them, that may fail to come before a peer is given up (ours)."""
-    timeout_s: float = limited(3.0, at_least=0.001, at_most=86400.0)
-    """Seconds for a parent to accept a child; it is given up at the next heartbeat after that (ours)."""
-    memory_size: int = limited(10_000, at_least=1, at_most=10_000_000)
-    """Events remembered so that a second copy is recognised; the oldest is forgotten first (ours)."""
-    topics_max: int = limited(100_000, at_least=1, at_most=10_000_000)
-    """Trees that a node takes part in before it refuses to forward for more (ours)."""
-    children_max: int = limited(1_000_000, at_least=1, at_most=100_000_000)
-    """Children of a node, in all trees together, before it refuses more (ours)."""
-    pending_max: int = limited(256, at_least=0, at_most=1_000_000)
-    """Own events that wait for a route, before the node has joined (ours)."""
-
-    def __post_init__(self) -> None:
-        check(self)
-
-    @property
-    def period_us(self) -> int:
-        """The period in microseconds."""
-        return round(self.period_s * SECOND_US)
-
-    @property
-    def timeout_us(self) -> int:
-        """The time to accept a child, in microseconds."""
-        return round(self.timeout_s * SECOND_US)
-
-    @property
-    def silence_us_max(self) -> int:
-        """How long a peer may be silent: half a period more than its patience, for latencies to vary."""
-        return self.patience * self.period_us + self.period_us // 2
-
-
-@dataclass(frozen=True, slots=True)
-class TreeJoin:
-    """Be my parent in this topic's tree."""
-
-    kind: ClassVar[str] = "tree.join"
-    topic: int
-
-
-@dataclass(frozen=True, slots=True)
-class TreeAccept:
-    """You are my child in this topic's tree."""
-
-    kind: ClassVar[str] = "tree.accept"
-    topic: int
-
-
-@dataclass(frozen=True, slots=True)
-class TreePart:
-    """We are not parent and child in this topic's tree, or no longer."""
-
-    kind: ClassVar[str] = "tree.part"
-    topic: int
-
-
-@dataclass(frozen=True, slots=True)
-class TreeHeartbeat:
-    """The sender is the receiver's parent in all these topics' trees."""
-
-    kind: ClassVar[str] = "tree.heartbeat"
-    topics: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TreeAlive:
-    """The answer to a heartbeat: so it is, but for these topics."""
-
-    kind: ClassVar[str] = "tree.alive"
-    refused: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TreePublish:
-    """An event on its way up to the root. ``hops``: links travelled so far."""
-
-    kind: ClassVar[str] = "tree.publish"
-    topic: int
-    event: int
-    hops: int
-
-
-@dataclass(frozen=True, slots=True)
-class TreeEvent:
-    """An event on its way down the tree. ``hops``: links travelled so far, those to the root included."""
-
-    kind: ClassVar[str] = "tree.event"
-    topic: int
-    event: int
-    hops: int
-
-
-MESSAGES = (TreeEvent, TreePublish, TreeJoin, TreeAccept, TreePart, TreeHeartbeat, TreeAlive)
-"""What nodes of trees say to each other, for a system that sorts messages."""
-
-
-@dataclass(slots=True)
-class Branch:
-    """The node's place in one topic's tree."""
-
-    topic: int
-    subscribed: bool = False
-    parent: int = NOBODY
-    children: dict[int, None] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Link:
-    """A peer that is the node's parent, or its child, in some trees."""
-
-    heard_us: int
-    topics: dict[int, None] = field(default_factory=dict)
-
-
-class MulticastTree:
+class MulticastTree(Relations):
     """The machine. ``name`` is what its counters begin with."""
 
     def __init__(self, config: TreeConfig, me: int, routing: Routing, name: str = "tree") -> None:
+        super().__init__()
         self.config = config
         self.me = me
         self.routing = routing
         self.name = name
-        self.branches: dict[int, Branch] = {}
-        self.parents: dict[int, Link] = {}
-        self.children: dict[int, Link] = {}
-        self.roots: dict[int, None] = {}
-        """Topics whose root is this node."""
-        self.asking: dict[int, int] = {}
-        """Topics whose parent has not accepted yet, and since when."""
-        self.stranded: dict[int, None] = {}
-        """Topics for which there is no route."""
         self.seen: dict[tuple[int, int], int] = {}
         self.pending: list[tuple[int, int]] = []
-        self.links = 0
-        """(topic, child) pairs."""
         self._every_period = SetTimer(TIMER, config.period_us)
-
-    def subscribed(self, topic: int) -> bool:
-        """Whether the application wants this topic."""
-        branch = self.branches.get(topic)
-        return branch is not None and branch.subscribed
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
@@ -271,9 +145,7 @@ class MulticastTree:
     def _start(self, now_us: int) -> list[Effect]:
         """Relations of an earlier life are over; subscriptions and what was seen remain."""
         topics = [topic for topic, branch in self.branches.items() if branch.subscribed]
-        for lists in (self.branches, self.parents, self.children, self.roots, self.asking, self.stranded):
-            lists.clear()
-        self.links = 0
+        self.forget_all()
         effects: list[Effect] = [self._every_period]
         for topic in topics:
             effects += self._subscribe(topic, now_us)
@@ -305,7 +177,7 @@ class MulticastTree:
     def _seek(self, branch: Branch, now_us: int) -> list[Effect]:
         """Find a parent on the route, or be the root, or wait for a route."""
         topic = branch.topic
-        self._leave_parent(branch)
+        self.leave_parent(branch)
         hop = self.routing.next_hop(topic)
         if hop == NOBODY:
             self.stranded[topic] = None
@@ -314,25 +186,9 @@ class MulticastTree:
             self.roots[topic] = None
             return []
         if hop in branch.children:  # only a routing that breaks its promise sends us to our own child
-            self._forget_child(branch, hop)
-        branch.parent = hop
-        if hop not in self.parents:
-            self.parents[hop] = Link(now_us)
-        self.parents[hop].topics[topic] = None
-        self.asking[topic] = now_us
+            self.forget_child(branch, hop)
+        self.take_parent(branch, hop, now_us)
         return [Send(hop, TreeJoin(topic))]
-
-    def _leave_parent(self, branch: Branch) -> None:
-        topic, parent = branch.topic, branch.parent
-        self.roots.pop(topic, None)
-        self.stranded.pop(topic, None)
-        self.asking.pop(topic, None)
-        branch.parent = NOBODY
-        link = self.parents.get(parent)
-        if link is not None:
-            link.topics.pop(topic, None)
-            if not link.topics:
-                del self.parents[parent]
 
     def _adopt(self, sender: int, topic: int, now_us: int) -> list[Effect]:
         """Somebody asks for a parent. Who is not in the tree becomes a forwarder, if it can."""
@@ -350,11 +206,7 @@ class MulticastTree:
         if branch is None:
             branch = self.branches[topic] = Branch(topic)
             effects += self._seek(branch, now_us)
-        link = self.children.setdefault(sender, Link(now_us))
-        link.heard_us = now_us
-        link.topics[topic] = None
-        self.links += new_child
-        branch.children[sender] = None
+        self.take_child(branch, sender, now_us)
         return effects
 
     def _refuse(self, sender: int, topic: int) -> list[Effect]:
@@ -380,30 +232,22 @@ class MulticastTree:
             if self.routing.next_hop(topic) != sender:
                 effects += self._seek(branch, now_us)
             else:
-                self._leave_parent(branch)
+                self.leave_parent(branch)
                 self.stranded[topic] = None
         return effects + self._drop_child(branch, sender)
 
     def _drop_child(self, branch: Branch, child: int) -> list[Effect]:
         if child not in branch.children:
             return []
-        self._forget_child(branch, child)
+        self.forget_child(branch, child)
         return self._prune(branch)
-
-    def _forget_child(self, branch: Branch, child: int) -> None:
-        del branch.children[child]
-        self.links -= 1
-        link = self.children[child]
-        del link.topics[branch.topic]
-        if not link.topics:
-            del self.children[child]
 
     def _prune(self, branch: Branch) -> list[Effect]:
         """Leave the tree if nobody here or below needs it."""
         if branch.subscribed or branch.children:
             return []
         parent = branch.parent
-        self._leave_parent(branch)
+        self.leave_parent(branch)
         del self.branches[branch.topic]
         return [Send(parent, TreePart(branch.topic))] if parent != NOBODY else []
 

@@ -2,15 +2,16 @@
 
 The distributed hash table below Scribe, the baseline of S0 §6 (b = 4, l = 32), after Rowstron and Druschel,
 "Pastry: Scalable, decentralized object location, and routing for large-scale peer-to-peer systems"
-(Middleware 2001), cited here as Pastry §. Read ``rules`` (the decisions), then ``machine`` (one node).
+(Middleware 2001), cited here as Pastry §. Read ``rules`` (the decisions), then ``machine`` (one
+node), then ``sweep`` (everybody at rest).
 """
 
-from vinecast.protocols.pastry.machine import (
+from vinecast.protocols.pastry.config import PastryConfig
+from vinecast.protocols.pastry.machine import Pastry
+from vinecast.protocols.pastry.messages import (
     MESSAGES,
-    Pastry,
     PastryAnnounce,
     PastryAnswer,
-    PastryConfig,
     PastryExchange,
     PastryGone,
     PastryGoodbye,

@@ -14,15 +14,11 @@ sent to a dead peer before it was found out is lost.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.circle import BITS
-from vinecast.core.config import check, limited
-from vinecast.core.errors import InputError
 from vinecast.core.events import (
     Count,
     Effect,
@@ -35,9 +31,21 @@ from vinecast.core.events import (
     Stop,
     TimerFired,
 )
-from vinecast.core.machine import NOBODY, SECOND_US
+from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles
 from vinecast.protocols.pastry import rules
+from vinecast.protocols.pastry.config import PastryConfig
+from vinecast.protocols.pastry.messages import (
+    PastryAnnounce,
+    PastryAnswer,
+    PastryExchange,
+    PastryGone,
+    PastryGoodbye,
+    PastryJoin,
+    PastryProbe,
+    PastryRow,
+    PastryWelcome,
+)
 from vinecast.protocols.pastry.rules import HIGHER, LEAF, LOWER, NEAREST, Peers
 
 TIMER = "pastry"
@@ -56,134 +64,6 @@ GONE_PERIODS = 30
 is refused for longer than anybody spreads it. With 4 periods the dead went round for ever."""
 GONE_ASKED_PERIODS = 4
 """How often hearsay about a peer that is gone makes the node ask it again (ours): silence can be bad luck."""
-
-
-@dataclass(frozen=True, slots=True)
-class PastryConfig:
-    """How large the tables are, and how often and how patiently they are kept up."""
-
-    digit_bits: int = limited(4, at_least=1, at_most=8)
-    """Bits in a digit, a divisor of 64 (S0 §6: b = 4)."""
-    leaf_size: int = limited(32, at_least=2, at_most=256)
-    """Peers in the leaf set, both sides together (S0 §6: l = 32)."""
-    period_s: float = limited(60.0, at_least=0.001, at_most=86400.0)
-    """Seconds between two rounds of upkeep (S0 §6.6: cycles of one minute)."""
-    patience: int = limited(1, at_least=1, at_most=100)
-    """Periods for which a peer that was asked may be silent (ours)."""
-    timeout_s: float = limited(3.0, at_least=0.001, at_most=86400.0)
-    """Seconds for an answer: a peer asked less than that ago is not silent yet, and a join that was not
-    answered in that time is tried again (ours)."""
-    probes: int = limited(4, at_least=0, at_most=256)
-    """Peers asked for a row each period, besides the two nearest (ours)."""
-    lookup_periods: int = limited(5, at_least=1, at_most=10_000)
-    """Periods between two times that a node looks itself up (ours)."""
-
-    def __post_init__(self) -> None:
-        check(self)
-        if BITS % self.digit_bits:
-            raise InputError(f"digit_bits must divide {BITS}, not be {self.digit_bits}")
-        if self.leaf_size % 2:
-            raise InputError(f"leaf_size must be even, not {self.leaf_size}: both sides are alike")
-
-    @property
-    def period_us(self) -> int:
-        """The period in microseconds."""
-        return round(self.period_s * SECOND_US)
-
-    @property
-    def timeout_us(self) -> int:
-        """The time for an answer in microseconds."""
-        return round(self.timeout_s * SECOND_US)
-
-
-@dataclass(frozen=True, slots=True)
-class PastryJoin:
-    """On its way to the joiner's id. ``number`` is the joiner's, for the answer; ``row`` the first that it
-    still needs; ``peers`` what the way has given so far."""
-
-    kind: ClassVar[str] = "pastry.join"
-    joiner: int
-    number: int
-    row: int
-    steps: int
-    peers: Peers
-
-
-@dataclass(frozen=True, slots=True)
-class PastryWelcome:
-    """From the last node on a join's way: what was gathered, and that node's leaf set."""
-
-    kind: ClassVar[str] = "pastry.welcome"
-    number: int
-    peers: Peers
-
-
-@dataclass(frozen=True, slots=True)
-class PastryAnnounce:
-    """A newcomer is there."""
-
-    kind: ClassVar[str] = "pastry.announce"
-
-
-@dataclass(frozen=True, slots=True)
-class PastryGoodbye:
-    """The sender leaves in good order."""
-
-    kind: ClassVar[str] = "pastry.goodbye"
-
-
-@dataclass(frozen=True, slots=True)
-class PastryExchange:
-    """The sender's leafs; it would like the receiver's."""
-
-    kind: ClassVar[str] = "pastry.exchange"
-    peers: Peers
-
-
-@dataclass(frozen=True, slots=True)
-class PastryAnswer:
-    """The leafs of somebody who was asked."""
-
-    kind: ClassVar[str] = "pastry.answer"
-    peers: Peers
-
-
-@dataclass(frozen=True, slots=True)
-class PastryProbe:
-    """Are you there, and what is in this row of your table?"""
-
-    kind: ClassVar[str] = "pastry.probe"
-    row: int
-
-
-@dataclass(frozen=True, slots=True)
-class PastryRow:
-    """A row of the sender's table."""
-
-    kind: ClassVar[str] = "pastry.row"
-    peers: Peers
-
-
-@dataclass(frozen=True, slots=True)
-class PastryGone:
-    """Leafs of the sender that were silent."""
-
-    kind: ClassVar[str] = "pastry.gone"
-    peers: Peers
-
-
-MESSAGES = (
-    PastryJoin,
-    PastryWelcome,
-    PastryAnnounce,
-    PastryGoodbye,
-    PastryExchange,
-    PastryAnswer,
-    PastryProbe,
-    PastryRow,
-    PastryGone,
-)
-"""What Pastry nodes say to each other, for a system that sorts messages."""
 
 
 class Pastry:
@@ -214,6 +94,8 @@ class Pastry:
         self._turns: list[int] = []
         self._every_period = SetTimer(TIMER, config.period_us)
         self._one = np.empty(1, dtype=np.int32)
+        self._leaf_copy: Peers = np.empty(0, dtype=np.int32)
+        self._listed = self.leaf_changes
 
     # What a system asks.
 
@@ -501,11 +383,15 @@ class Pastry:
         self._gone[: len(self.gone)] = list(self.gone)
 
     def _leaf_list(self) -> Peers:
-        """The leafs; those on both sides of a small circle once."""
-        lower, higher = self.leafs
-        if NOBODY in (lower[-1], higher[-1]) or lower[-1] in higher:
-            return np.setdiff1d(self.leafs, [NOBODY]).astype(np.int32)
-        return self.leafs.ravel().copy()
+        """The leafs, those on both sides of a small circle once: a copy, made anew when they change."""
+        if self._listed != self.leaf_changes:
+            self._listed = self.leaf_changes
+            lower, higher = self.leafs
+            if NOBODY in (lower[-1], higher[-1]) or lower[-1] in higher:
+                self._leaf_copy = np.setdiff1d(self.leafs, [NOBODY]).astype(np.int32)
+            else:
+                self._leaf_copy = self.leafs.ravel().copy()
+        return self._leaf_copy
 
     def _ends(self, slot: int) -> list[int]:
         """The nearest leaf of each side (slot 0) or the farthest (slot −1), if there is one."""

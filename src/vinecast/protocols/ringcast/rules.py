@@ -1,42 +1,23 @@
 """Whom to forward an event to.
 
-Shortcuts are chosen by a keyed order that depends on the event, the node and the candidate alone, so that it
-does not matter in which order candidates are met: the machine goes through a list when an event arrives, the
-sweep through all nodes before any does.
+Ring neighbours first, then random subscribers out of the node's views: candidates stand in a list in the
+order of the views, and keyed draws pick from it without repetition. Machine and sweep have the same views in
+the same order, so they pick the same, whether they call peers by their numbers or by their places in a topic.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.draws import purpose, stream
-from vinecast.core.interest import Scratch, tie_break
+from vinecast.core.draws import below, purpose, stream
+from vinecast.core.interest import Scratch
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Table
-from vinecast.core.rule import rule
+from vinecast.core.rule import inner_rule, rule
 
+_COIN = purpose("ringcast.coin")
 _SHORTCUT = purpose("ringcast.shortcut")
 
 Peers = NDArray[np.int32]
-Order = NDArray[np.uint64]
-
-
-@rule
-def shortcut_key(seed: int, event: int, me: int) -> int:
-    """The key of a node's choice of shortcuts for an event."""
-    return stream(seed, _SHORTCUT, event, me)
-
-
-@rule
-def consider_shortcut(shortcuts: Peers, order: Order, key: int, peer: int) -> None:
-    """Keep the candidates that come first in the keyed order. shortcuts, order: [choice], first first"""
-    place = tie_break(key, peer)
-    at = shortcuts.size
-    while at > 0 and (shortcuts[at - 1] == NOBODY or place < order[at - 1]):
-        if at < shortcuts.size:
-            shortcuts[at], order[at] = shortcuts[at - 1], order[at - 1]
-        at -= 1
-    if at < shortcuts.size:
-        shortcuts[at], order[at] = peer, place
 
 
 @rule
@@ -52,53 +33,73 @@ def subscribes(table: Table, peer: int, topic: int) -> bool:
     return bool(low < table.beg[peer] + table.cnt[peer] and table.topics[low] == topic)
 
 
-@rule
-def choose_shortcuts(
-    seed: int,
-    event: int,
-    topic: int,
-    me: int,
-    lower: int,
-    higher: int,
-    count: int,
-    table: Table,
-    scratch: Scratch,
-    shortcuts: Peers,
-    order: Order,
-) -> None:
-    """The first ``shortcuts.size`` subscribers of the topic among the scratch's candidates, ring neighbours
-    left out. The rest is filled with NOBODY."""
-    key = shortcut_key(seed, event, me)
-    for i in range(shortcuts.size):
-        shortcuts[i] = NOBODY
-    for i in range(count):
-        peer = int(scratch.peers[i])
-        if peer != me and peer != lower and peer != higher and subscribes(table, peer, topic):
-            consider_shortcut(shortcuts, order, key, peer)
-
-
-@rule
-def choose_targets(
-    lower: int, higher: int, sender: int, fanout: int, shortcuts: Peers, targets: Peers
-) -> int:
-    """Whom to forward an event to, ring neighbours first; how many. The sender is never among them.
+@inner_rule
+def choose_ring(lower: int, higher: int, sender: int, targets: Peers) -> int:
+    """The ring neighbours that the event did not come from; how many.
 
     lower, higher: the ring neighbours, or NOBODY; on a ring of two they are the same peer.
     """
-    count = 0
-    if lower != NOBODY and lower != sender:
-        targets[count] = lower
-        count += 1
-    if higher != NOBODY and higher != sender and higher != lower:
-        targets[count] = higher
-        count += 1
-    along = sender != NOBODY and (sender == lower or sender == higher)
-    left = fanout - (1 if along else 2)
-    for i in range(shortcuts.size):
-        if left <= 0 or shortcuts[i] == NOBODY:
-            break
-        if shortcuts[i] != sender:
-            targets[count] = shortcuts[i]
-            count += 1
-            left -= 1
-    return count
+    targets[0] = lower
+    count = int((lower != NOBODY) & (lower != sender))  # no branches: which way they go is anybody's guess
+    targets[count] = higher
+    return count + int((higher != NOBODY) & (higher != sender) & (higher != lower))
+
+
+@rule
+def stand_by(ring: Peers, target: int, sender: int) -> int:
+    """Who gets an event if a target cannot be reached, or NOBODY (S0 §5.1, §6.6).
+
+    For the nearest on a side of the ring it is the second nearest, unless that one has sent the event or gets
+    it anyway, as the nearest on the other side. ring: [place on the ring], half of them on each side
+    """
+    half = ring.size // 2
+    side = 0 if target == ring[0] else half
+    if half < 2 or target != ring[side]:
+        return NOBODY
+    second = int(ring[side + 1])
+    return NOBODY if second == sender or second == ring[half - side] else second
+
+
+@inner_rule
+def shortcuts_wanted(lower: int, higher: int, sender: int, fanout: int) -> int:
+    """f − 1 shortcuts if the event came along the ring, else f − 2 (S0 §4.2)."""
+    along = (sender != NOBODY) & ((sender == lower) | (sender == higher))
+    return max(fanout - 2 + int(along), 0)
+
+
+@inner_rule
+def takes_near(seed: int, event: int, me: int) -> bool:
+    """Where shortcuts are mixed: whether a node takes an event's from Vicinity's view, else from Cyclon's."""
+    return below(stream(seed, _COIN, event, me), 0, 2) == 0
+
+
+@rule
+def list_shortcuts(
+    topic: int, me: int, lower: int, higher: int, sender: int, count: int, table: Table, scratch: Scratch
+) -> int:
+    """Keep those of the scratch's candidates that may be a shortcut, in their order; how many."""
+    kept = 0
+    for i in range(count):
+        peer = int(scratch.peers[i])
+        other = peer != me and peer != lower and peer != higher and peer != sender
+        if other and subscribes(table, peer, topic):
+            scratch.peers[kept] = peer
+            kept += 1
+    return kept
+
+
+@inner_rule
+def pick_shortcuts(
+    seed: int, event: int, me: int, candidates: Peers, count: int, wanted: int, targets: Peers, filled: int
+) -> int:
+    """Append up to ``wanted`` random ones of the first ``count`` candidates to the targets; the new length.
+
+    The candidates are left in another order.
+    """
+    key = stream(seed, _SHORTCUT, event, me)
+    for i in range(min(wanted, count)):
+        chosen = i + below(key, i, count - i)
+        targets[filled] = candidates[chosen]
+        candidates[chosen] = candidates[i]
+        filled += 1
+    return filled

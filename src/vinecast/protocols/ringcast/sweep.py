@@ -1,131 +1,262 @@
 """Dissemination to a whole population at once, on an overlay that stands still meanwhile.
 
-One event a topic, all topics. First every node draws its shortcuts for each of its topics, then each topic's
-event spreads from its publisher hop by hop: within a hop nodes forward in ascending order of their numbers,
-and the first copy to arrive counts, exactly as on the event engine with one constant latency.
+One event a topic, all topics, one topic after the other. A topic's subscribers are looked at under their
+*place*, 0, 1, … in ascending order of their numbers, so that all that a topic needs lies close together; the
+rows of the pool are read once before and written once after.
+
+Here every link takes as long as any other; ``timed`` asks the network. The first copy to arrive decides from
+whom a node has an event, and so where it forwards it; of copies that arrive together, that of the lowest
+sender counts as the first, as on the event engine.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.interest import Scratch, begin_gathering, gather
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Table
-from vinecast.core.rule import rule
+from vinecast.core.profiles import Subscribers
+from vinecast.core.rule import inner_rule, rule
 from vinecast.protocols.ringcast import rules
-from vinecast.protocols.ringcast.rules import Order, Peers
+from vinecast.protocols.ringcast.rules import Peers
 
 MISSED = -1
-"""The hops of a subscriber that an event did not reach."""
+"""The hops and the latency of a subscriber that an event did not reach."""
+
+UNTOLD = 1 << 62
+"""The first copy of somebody who is on line and has none yet: later than any."""
+
+NO_SENDER = 0xFFFF_FFFF
+"""The publisher's own first copy: after no hops, from nobody."""
+
+OFFLINE = -1
+"""The first copy of somebody who is off line: before any, so that none is the first."""
+
+
+class Links(NamedTuple):
+    """The overlay that events travel on."""
+
+    ring: Peers
+    """[pool, place on the ring]"""
+    near: Peers
+    """[node, slot], Vicinity's view; no slots where it gives no shortcuts"""
+    sample: Peers
+    """[node, slot], Cyclon's view; no slots where it gives no shortcuts"""
+    online: NDArray[np.bool_]
+    """[node]"""
+
+
+class Forwarding(NamedTuple):
+    """How a node forwards an event."""
+
+    seed: int
+    fanout: int
+    mixed: bool
+    """Whether a coin decides which of the two views gives the shortcuts; else both do"""
+    stand_by: bool
+    """Whether the second on a side of the ring replaces the first if that one is off line"""
+
+
+class Memory(NamedTuple):
+    """Working memory of one thread, for the topic in hand. Peers are called by their places."""
+
+    place_of: NDArray[np.int32]
+    """[node + 1], NOBODY for those who do not subscribe, for NOBODY, and for all between two topics"""
+    eligible: NDArray[np.uint8]
+    """[node + 1], 1 for subscribers, but 0 for all between two topics: small, for it is looked at most"""
+    lower: Peers
+    """[place], the ring neighbour below, or NOBODY"""
+    higher: Peers
+    """[place], the ring neighbour above, or NOBODY"""
+    first: NDArray[np.int64]
+    """[place], the first copy: hops in the high half, sender in the low one; or UNTOLD or OFFLINE"""
+    copies: NDArray[np.uint16]
+    """[place]"""
+    frontier: NDArray[np.int32]
+    """[2, place], who forwards in this hop, who in the next"""
+    candidates: Peers
+    """[candidate]"""
+    targets: Peers
+    """[target]"""
+
+
+def make_memory(nodes: int, subscribers: int, slots: int, fanout: int) -> Memory:
+    """Memory for topics of so many subscribers and so many slots in a node's views together."""
+    return Memory(
+        place_of=np.full(nodes + 1, NOBODY, dtype=np.int32),
+        eligible=np.zeros(nodes + 1, dtype=np.uint8),
+        lower=np.zeros(subscribers, dtype=np.int32),
+        higher=np.zeros(subscribers, dtype=np.int32),
+        first=np.zeros(subscribers, dtype=np.int64),
+        copies=np.zeros(subscribers, dtype=np.uint16),
+        frontier=np.zeros((2, subscribers + 1), dtype=np.int32),
+        candidates=np.zeros(slots + 1, dtype=np.int32),
+        targets=np.zeros(fanout + 3, dtype=np.int32),
+    )
 
 
 @rule
-def draw_shortcuts(
-    ring_peers: Peers,
-    near_peers: Peers,
-    near_ages: NDArray[np.uint16],
-    sample_peers: Peers,
-    sample_ages: NDArray[np.uint16],
-    use_near: bool,
-    use_sample: bool,
-    seed: int,
-    first_event: int,
-    table: Table,
-    scratch: Scratch,
-    shortcuts: Peers,
-    order: Order,
-    begin: int,
-    end: int,
+def sender_of(first: int) -> int:
+    """The place of the sender of a first copy, or NOBODY."""
+    return NOBODY if first == NO_SENDER else int(first & 0xFFFF_FFFF)
+
+
+@rule
+def take_up(topic: int, links: Links, subscribers: Subscribers, memory: Memory) -> None:
+    """Bring a topic's subscribers into memory."""
+    half = links.ring.shape[1] // 2
+    begin, end = subscribers.start[topic], subscribers.start[topic + 1]
+    for i in range(begin, end):
+        memory.place_of[subscribers.node[i]] = i - begin
+        memory.eligible[subscribers.node[i]] = 1
+    for i in range(begin, end):
+        row, place = subscribers.row[i], i - begin
+        memory.lower[place] = memory.place_of[links.ring[row, 0]]
+        memory.higher[place] = memory.place_of[links.ring[row, half]]
+        memory.first[place] = UNTOLD if links.online[subscribers.node[i]] else OFFLINE
+        memory.copies[place] = 0
+
+
+@rule
+def put_down(
+    topic: int, subscribers: Subscribers, memory: Memory, hops: NDArray[np.int16], copies: NDArray[np.uint16]
 ) -> None:
-    """The shortcuts of nodes begin … end−1 for each of their topics; topic t has event first_event + t.
+    """Write down what became of a topic's event. hops, copies: [pool]"""
+    begin, end = subscribers.start[topic], subscribers.start[topic + 1]
+    for i in range(begin, end):
+        row, place = subscribers.row[i], i - begin
+        memory.place_of[subscribers.node[i]] = NOBODY
+        memory.eligible[subscribers.node[i]] = 0
+        first = memory.first[place]
+        if first != UNTOLD and first != OFFLINE:
+            hops[row] = first >> 32
+            copies[row] = memory.copies[place]
 
-    shortcuts, order: [pool, choice]
-    """
-    half = ring_peers.shape[1] // 2
-    for p in range(begin, end):
-        first, last = table.beg[p], table.beg[p] + table.cnt[p]
-        for row in range(first, last):
-            scratch.row_of[table.topics[row]] = row - first + 1
-            for i in range(shortcuts.shape[1]):
-                shortcuts[row, i] = NOBODY
-        count = begin_gathering(scratch)
-        if use_near:
-            count = gather(scratch, count, near_peers[p], near_ages[p])
-        if use_sample:
-            count = gather(scratch, count, sample_peers[p], sample_ages[p])
-        for i in range(count):
-            peer = int(scratch.peers[i])
-            if peer == p:
-                continue
-            for j in range(table.beg[peer], table.beg[peer] + table.cnt[peer]):
-                topic = table.topics[j]
-                place = scratch.row_of[topic]
-                if place != 0:
-                    row = first + place - 1
-                    if peer != ring_peers[row, 0] and peer != ring_peers[row, half]:
-                        key = rules.shortcut_key(seed, first_event + topic, p)
-                        rules.consider_shortcut(shortcuts[row], order[row], key, peer)
-        for row in range(first, last):
-            scratch.row_of[table.topics[row]] = 0
+
+@inner_rule
+def set_eligible(
+    value: int, place: int, lower: int, higher: int, sender: int, nodes: Peers, memory: Memory
+) -> None:
+    """Whether a node itself, its ring neighbours and the sender may be shortcuts."""
+    memory.eligible[nodes[place]] = value
+    if lower != NOBODY:
+        memory.eligible[nodes[lower]] = value
+    if higher != NOBODY:
+        memory.eligible[nodes[higher]] = value
+    if sender != NOBODY:
+        memory.eligible[nodes[sender]] = value
+
+
+@inner_rule
+def list_shortcuts(node: int, event: int, forwarding: Forwarding, links: Links, memory: Memory) -> int:
+    """The eligible peers in a node's views, each once, in ``memory.candidates``; how many."""
+    near, sample = links.near.shape[1], links.sample.shape[1]
+    if forwarding.mixed:
+        if rules.takes_near(forwarding.seed, event, node):
+            sample = 0
+        else:
+            near = 0
+    found = 0
+    for i in range(near):
+        peer = links.near[node, i]
+        memory.candidates[found] = peer
+        found += int(memory.eligible[peer])  # no branch: which way it goes is anybody's guess
+    from_near = found
+    for i in range(sample):
+        peer = links.sample[node, i]
+        if memory.eligible[peer]:  # seldom: they are strangers
+            fresh = True
+            for j in range(from_near):
+                fresh &= peer != memory.candidates[j]
+            memory.candidates[found] = peer
+            found += int(fresh)
+    return found
 
 
 @rule
-def disseminate(
-    ring_peers: Peers,
-    shortcuts: Peers,
-    fanout: int,
-    online: NDArray[np.bool_],
+def step_in(ring: Peers, target: int, sender: int, nodes: Peers, memory: Memory) -> int:
+    """The place of who stands by for a target that is off line; the target's own if nobody does."""
+    from_node = NOBODY if sender == NOBODY else int(nodes[sender])
+    there = int(memory.place_of[rules.stand_by(ring, int(nodes[target]), from_node)])
+    return target if there == NOBODY else there
+
+
+@inner_rule
+def choose_targets(
+    place: int,
+    sender: int,
+    event: int,
+    forwarding: Forwarding,
+    links: Links,
+    nodes: Peers,
+    rows: Peers,
+    memory: Memory,
+) -> int:
+    """The places to which the subscriber at a place forwards an event, in ``memory.targets``; how many.
+
+    nodes, rows: [place]
+    """
+    lower, higher = memory.lower[place], memory.higher[place]
+    filled = rules.choose_ring(lower, higher, sender, memory.targets)
+    if forwarding.stand_by:
+        for i in range(filled):
+            target = int(memory.targets[i])
+            if memory.first[target] == OFFLINE:
+                memory.targets[i] = step_in(links.ring[rows[place]], target, sender, nodes, memory)
+    wanted = rules.shortcuts_wanted(lower, higher, sender, forwarding.fanout)
+    if wanted == 0:
+        return filled
+    set_eligible(0, place, lower, higher, sender, nodes, memory)
+    found = list_shortcuts(nodes[place], event, forwarding, links, memory)
+    set_eligible(1, place, lower, higher, sender, nodes, memory)
+    last = rules.pick_shortcuts(
+        forwarding.seed, event, nodes[place], memory.candidates, found, wanted, memory.targets, filled
+    )
+    for i in range(filled, last):
+        memory.targets[i] = memory.place_of[memory.targets[i]]
+    return last
+
+
+@rule
+def spread_evenly(
+    links: Links,
+    forwarding: Forwarding,
+    first_event: int,
     publisher: Peers,
-    topic_start: NDArray[np.int64],
-    topic_nodes: Peers,
-    topic_pool: NDArray[np.int64],
-    where: NDArray[np.int64],
-    sender: Peers,
-    frontier: Peers,
-    targets: Peers,
+    subscribers: Subscribers,
+    memory: Memory,
     hops: NDArray[np.int16],
     copies: NDArray[np.uint16],
     begin: int,
     end: int,
 ) -> None:
-    """Publish one event on each of the topics begin … end−1 and let it spread.
+    """Let the events of topics begin … end−1 spread hop by hop; topic t has event first_event + t.
 
-    publisher: [topic], or NOBODY; the subscribers of topic t are topic_nodes[topic_start[t] : …], ascending,
-    and topic_pool says where each keeps that topic. hops, copies: [pool]; the publisher has 0 hops.
-    Working memory: where, sender: [node]; frontier: [2, node]; targets: [fanout + 2].
+    publisher: [topic], or NOBODY; hops, copies: [pool], left alone where nothing arrives
     """
-    half = ring_peers.shape[1] // 2
     for topic in range(begin, end):
-        for i in range(topic_start[topic], topic_start[topic + 1]):
-            where[topic_nodes[i]] = topic_pool[i]
-            hops[topic_pool[i]] = MISSED
-            copies[topic_pool[i]] = 0
         if publisher[topic] == NOBODY:
             continue
+        take_up(topic, links, subscribers, memory)
+        nodes = subscribers.node[subscribers.start[topic] : subscribers.start[topic + 1]]
+        rows = subscribers.row[subscribers.start[topic] : subscribers.start[topic + 1]]
+        event, place = first_event + topic, int(memory.place_of[publisher[topic]])
+        memory.first[place] = NO_SENDER
+        memory.frontier[0, 0] = place
         now, ahead, hop = 0, 1, 0
-        frontier[now, 0] = publisher[topic]
-        sender[publisher[topic]] = NOBODY
-        hops[where[publisher[topic]]] = 0
         while ahead > 0:
             hop += 1
             found = 0
             for i in range(ahead):
-                p = frontier[now, i]
-                row = where[p]
-                count = rules.choose_targets(
-                    int(ring_peers[row, 0]), int(ring_peers[row, half]), int(sender[p]), fanout,
-                    shortcuts[row], targets,
-                )  # fmt: skip
+                place = int(memory.frontier[now, i])
+                sender = sender_of(memory.first[place])
+                count = choose_targets(place, sender, event, forwarding, links, nodes, rows, memory)
+                copy = (hop << 32) + place
                 for j in range(count):
-                    q = targets[j]
-                    if not online[q]:
-                        continue
-                    there = where[q]
-                    copies[there] += 1
-                    if hops[there] == MISSED:
-                        hops[there] = hop
-                        sender[q] = p
-                        frontier[1 - now, found] = q
-                        found += 1
+                    there = memory.targets[j]
+                    memory.copies[there] += 1
+                    memory.frontier[1 - now, found] = there
+                    found += int(memory.first[there] == UNTOLD)
+                    memory.first[there] = min(memory.first[there], copy)
             now, ahead = 1 - now, found
-            frontier[now, :ahead].sort()
+        put_down(topic, subscribers, memory, hops, copies)

@@ -13,10 +13,11 @@ import numpy as np
 from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
 from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
-from vinecast.core.interest import Scratch, begin_gathering, gather
+from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one
 from vinecast.core.machine import NOBODY, SECOND_US
 from vinecast.core.profiles import Profiles
-from vinecast.protocols.rings import rules
+from vinecast.core.silence import SilenceMemory
+from vinecast.protocols.rings import informed, rules
 from vinecast.protocols.rings.rules import Ages, Peers, Topics
 
 TIMER = "rings"
@@ -32,9 +33,9 @@ class RingsConfig:
     """Neighbours a topic, half of them on each side (S0 §6.6: ℓ_ring = 4)."""
     gossip_size: int = limited(10, at_least=1, at_most=1000)
     """Entries in a message (S0 §6: g_ring = 10)."""
-    exchange: str = limited("paper", one_of=EXCHANGES)
-    """What is sent when more is found than fits: a random choice (``paper``, S0 §5.1), or what the partner
-    most likely lacks (``informed``, ours)."""
+    exchange: str = limited("informed", one_of=EXCHANGES)
+    """Whom to ask and what to send: the least recently heard, and a random choice (``paper``, S0 §5.1); or by
+    what the profiles say is lacking (``informed``, ours)."""
     period_s: float = limited(60.0, at_least=0.001, at_most=86400.0)
     """Seconds between two exchanges that a node begins."""
 
@@ -76,7 +77,7 @@ class RingsAnswer:
 
 class Rings:
     """The machine. ``others(count)`` adds the other layers' views to the scratch's candidates;
-    ``on_silence(peer)`` is told of a partner that did not answer.
+    ``on_silence(peer)`` is told of a partner that did not answer; ``silence`` remembers it.
 
     peers, ages: [topic of mine, place], in the order of the own profile's topics.
     """
@@ -91,6 +92,7 @@ class Rings:
         others: Callable[[int], int],
         first_after_us: int = 0,
         on_silence: Callable[[int], object] = lambda peer: None,
+        silence: SilenceMemory | None = None,
     ) -> None:
         self.config = config
         self.seed = seed
@@ -106,6 +108,7 @@ class Rings:
         self._others = others
         self._first_after_us = first_after_us
         self._on_silence = on_silence
+        self._silence = silence or SilenceMemory()
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
@@ -144,10 +147,10 @@ class Rings:
         counts = [rules.count_neighbours(row) for row in self.peers]
         return np.array(counts, dtype=np.uint8)
 
-    def gaps(self) -> np.ndarray[tuple[int], np.dtype[np.uint16]]:
+    def gaps(self) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
         """How near the nearest neighbours of each topic are. [topic of mine]"""
         population = self.profiles.peers
-        return np.array([rules.gaps_of(row, self.me, population) for row in self.peers], dtype=np.uint16)
+        return np.array([informed.gaps_of(row, self.me, population) for row in self.peers], dtype=np.uint32)
 
     def _give_up(self) -> None:
         """Whoever was asked stayed silent: everybody known is considered again for the places it left."""
@@ -171,36 +174,52 @@ class Rings:
         population, table, most = self.profiles.peers, self.profiles.table, config.gossip_size
         peers, ages = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.uint16)
         count = self._gather()
-        common = rules.select_for(target, self.me, count, population, config.informed, table, scratch)
         if config.informed:
-            found = rules.cut_informed(
-                common,
+            found = informed.choose_for(
+                target,
                 self.seed,
                 cycle,
                 self.me,
-                target,
+                count,
                 most,
                 population,
                 table,
                 scratch,
+                self.peers,
+                self.ages,
                 known,
                 peers,
                 ages,
             )
         else:
+            common = rules.select_for(target, self.me, count, population, table, scratch)
             found = rules.cut(common, self.seed, cycle, self.me, target, most, scratch, peers, ages)
         return peers[:found], ages[:found]
+
+    def _select_partner(self) -> int:
+        if not self.config.informed:
+            return rules.select_oldest(self.peers, self.ages)
+        return informed.select_partner(
+            self.me,
+            self.cycle,
+            self.peers,
+            self.ages,
+            self.profiles.peers,
+            self.profiles.table,
+            self._scratch,
+        )
 
     def _begin(self) -> list[Effect]:
         effects: list[Effect] = [SetTimer(TIMER, self.config.period_us)]
         if self.partner != NOBODY:
             effects.append(Count("rings.silent"))
+            self._silence.note(self.partner)
         self._give_up()
         self.cycle += 1
         self._consider(self._gather() if self.lost else self._others(begin_gathering(self._scratch)))
         self.lost = False
         rules.grow_older(self.ages)
-        self.partner = rules.select_oldest(self.peers, self.ages)
+        self.partner = self._select_partner()
         if self.partner != NOBODY:
             rules.drop(self.peers, self.ages, self.partner)
             request = RingsRequest(self.cycle, *self._selected(self.partner, self.cycle, NO_PEERS))
@@ -224,5 +243,6 @@ class Rings:
     def _merge(self, sender: int, peers: Peers, ages: Ages) -> None:
         most, scratch = self.config.gossip_size, self._scratch
         rules.hear_from(self.peers, self.ages, sender)
-        count = rules.list_heard(sender, peers[:most], ages[:most], scratch)
-        self._consider(count)
+        self._silence.forgive(sender)
+        count = gather_one(scratch, begin_gathering(scratch), sender, 0)
+        self._consider(self._silence.gather(scratch, count, peers[:most], ages[:most]))

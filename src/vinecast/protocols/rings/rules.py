@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.draws import below, purpose, stream, substream
-from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one, tie_break
+from vinecast.core.interest import Scratch, begin_gathering, gather
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Table
-from vinecast.core.rule import rule
+from vinecast.core.rule import inner_rule, rule
 
 AGE_MAX = 65535
 _CUT = purpose("rings.cut")
@@ -27,14 +27,14 @@ Ages = NDArray[np.uint16]
 Topics = NDArray[np.int32]
 
 
-@rule
+@inner_rule
 def up(a: int, b: int, population: int) -> int:
     """How far it is from a to b towards higher ids; the whole circle from a node to itself."""
     steps = b - a
     return steps if steps > 0 else steps + population
 
 
-@rule
+@inner_rule
 def offer(peers: Peers, ages: Ages, row: int, me: int, peer: int, age: int, population: int) -> None:
     """Let a subscriber of a row's topic take its place there, if it is near enough."""
     half = peers.shape[1] // 2
@@ -47,7 +47,7 @@ def offer(peers: Peers, ages: Ages, row: int, me: int, peer: int, age: int, popu
         _insert(peers, ages, row, 0, half, me, peer, age, population - steps, population, False)
 
 
-@rule
+@inner_rule
 def _insert(
     peers: Peers,
     ages: Ages,
@@ -121,7 +121,7 @@ def hear_from(peers: Peers, ages: Ages, peer: int) -> None:
                 ages[row, place] = 0
 
 
-@rule
+@inner_rule
 def count_neighbours(peers: Peers) -> int:
     """How many different peers a row has. peers: [place]"""
     count = 0
@@ -133,7 +133,7 @@ def count_neighbours(peers: Peers) -> int:
     return count
 
 
-@rule
+@inner_rule
 def offer_to_all(
     peers: Peers,
     ages: Ages,
@@ -167,15 +167,6 @@ def consider(
 
 
 @rule
-def list_heard(sender: int, new_peers: Peers, new_ages: Ages, scratch: Scratch) -> int:
-    """Make the one who was heard, age 0, and what it sent the candidates; how many."""
-    scratch.peers[0], scratch.ages[0] = sender, 0
-    for i in range(new_peers.size):
-        scratch.peers[i + 1], scratch.ages[i + 1] = new_peers[i], new_ages[i]
-    return new_peers.size + 1
-
-
-@rule
 def number_rows(row_of: NDArray[np.int32], topics: Topics) -> None:
     """Let ``row_of`` say which row a topic has: row + 1."""
     for row in range(topics.size):
@@ -190,18 +181,12 @@ def clear_rows(row_of: NDArray[np.int32], topics: Topics) -> None:
 
 
 @rule
-def number_common(
-    row_of: NDArray[np.int32], mine: Topics, theirs: Topics, their_row: NDArray[np.int64]
-) -> int:
-    """Let ``row_of`` number the topics that two nodes share (both ascending), from 1; how many.
-
-    ``their_row`` [topic in common] receives the place of each among theirs.
-    """
+def number_common(row_of: NDArray[np.int32], mine: Topics, theirs: Topics) -> int:
+    """Let ``row_of`` number the topics that two nodes share (both ascending), from 1; how many."""
     common = 0
     i = j = 0
-    while i < mine.size and j < theirs.size and common < their_row.size:
+    while i < mine.size and j < theirs.size:
         if mine[i] == theirs[j]:
-            their_row[common] = j
             common += 1
             row_of[mine[i]] = common
             i += 1
@@ -214,20 +199,15 @@ def number_common(
 
 
 @rule
-def select_for(
-    target: int, me: int, count: int, population: int, all_topics: bool, table: Table, scratch: Scratch
-) -> int:
+def select_for(target: int, me: int, count: int, population: int, table: Table, scratch: Scratch) -> int:
     """For each topic in common with ``target``, the candidates nearest to it on either side (S0 §5.1).
 
     The candidates are the first ``count`` of the scratch; ``scratch.near`` [common topic, place] receives the
     nearest. Target and node are left out: they hear of each other anyway. Returns how many topics.
-    With ``all_topics`` it is for each topic of the target, whether the node subscribes to it or not.
     """
     mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
     theirs = table.topics[table.beg[target] : table.beg[target] + table.cnt[target]]
-    if all_topics:
-        mine = theirs
-    common = number_common(scratch.row_of, mine, theirs, scratch.their_row)
+    common = number_common(scratch.row_of, mine, theirs)
     near, near_ages = scratch.near, scratch.near_ages
     for row in range(common):
         for place in range(near.shape[1]):
@@ -268,101 +248,4 @@ def cut(
             scratch.peers[i], scratch.peers[j] = scratch.peers[j], scratch.peers[i]
             scratch.ages[i], scratch.ages[j] = scratch.ages[j], scratch.ages[i]
         out_peers[i], out_ages[i] = scratch.peers[i], scratch.ages[i]
-    return chosen
-
-
-@rule
-def level(steps: int) -> int:
-    """How near, in eight bits: the place of the highest bit and the three bits after it. Lower is nearer."""
-    highest = 0
-    while steps >> (highest + 1):
-        highest += 1
-    rest = (steps << 3) >> highest
-    return highest * 8 + (rest & 7)
-
-
-@rule
-def gaps_of(row: Peers, me: int, population: int) -> int:
-    """What a profile says about a ring: how near the nearest are, eight bits a side, 255 for nobody."""
-    lower, higher = int(row[0]), int(row[row.size // 2])
-    low = 255 if lower == NOBODY else level(population - up(me, lower, population))
-    high = 255 if higher == NOBODY else level(up(me, higher, population))
-    return low * 256 + high
-
-
-SURE, MAYBE = 16, 1
-
-
-@rule
-def cut_informed(
-    common: int,
-    seed: int,
-    cycle: int,
-    me: int,
-    target: int,
-    most: int,
-    population: int,
-    table: Table,
-    scratch: Scratch,
-    known: Peers,
-    out_peers: Peers,
-    out_ages: Ages,
-) -> int:
-    """Write into a message what the target most likely lacks; how many.
-
-    Its profile says how near its neighbours are. A candidate that is nearer than that, it surely lacks;
-    one that is about as near, maybe. A candidate counts for every ring in which it would be the nearest,
-    unless the sender itself is nearer. What the target just sent (``known``) it has.
-    """
-    half = scratch.near.shape[1] // 2
-    selected = begin_gathering(scratch)
-    for row in range(common):
-        published = int(table.gaps[table.beg[target] + scratch.their_row[row]])
-        for side in range(2):
-            peer = int(scratch.near[row, side * half])
-            if peer == NOBODY:
-                continue
-            steps, mine = up(target, peer, population), up(target, me, population)
-            if side == 0:
-                steps, mine = population - steps, population - mine
-            if mine < steps:
-                continue
-            said = published // 256 if side == 0 else published % 256
-            here = level(steps)
-            gain = SURE if here < said else (MAYBE if here == said else 0)
-            if gain:
-                if scratch.seen[peer] != scratch.stamp[0]:
-                    scratch.slot[peer] = selected
-                    scratch.weight[selected] = 0
-                    selected = gather_one(scratch, selected, peer, int(scratch.near_ages[row, side * half]))
-                scratch.weight[scratch.slot[peer]] += gain
-    for i in range(known.size):
-        if known[i] != NOBODY and scratch.seen[known[i]] == scratch.stamp[0]:
-            scratch.weight[scratch.slot[known[i]]] = 0
-    return _write_heaviest(selected, stream(seed, _CUT, cycle, me), most, scratch, out_peers, out_ages)
-
-
-@rule
-def _write_heaviest(
-    selected: int, key: int, most: int, scratch: Scratch, out_peers: Peers, out_ages: Ages
-) -> int:
-    """Write the candidates of greatest weight into a message, equal ones in a keyed order; how many."""
-    chosen = 0
-    while chosen < most:
-        best = -1
-        for i in range(selected):
-            if scratch.weight[i] > 0 and (
-                best < 0
-                or scratch.weight[i] > scratch.weight[best]
-                or (
-                    scratch.weight[i] == scratch.weight[best]
-                    and tie_break(key, scratch.peers[i]) < tie_break(key, scratch.peers[best])
-                )
-            ):
-                best = i
-        if best < 0:
-            break
-        out_peers[chosen], out_ages[chosen] = scratch.peers[best], scratch.ages[best]
-        scratch.weight[best] = 0
-        chosen += 1
     return chosen

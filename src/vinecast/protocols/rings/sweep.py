@@ -7,11 +7,13 @@ views come in as plain arrays [node, slot].
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.interest import Scratch, begin_gathering, gather
+from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Table
 from vinecast.core.rule import rule
+from vinecast.core.silence import Silence, forgive, gather_believed, note
 from vinecast.core.sweep import UNANSWERED
+from vinecast.protocols.rings import informed as lacks
 from vinecast.protocols.rings import rules
 from vinecast.protocols.rings.rules import Ages, Peers
 
@@ -27,6 +29,8 @@ def gather_views(
     near_ages: Ages,
     sample_peers: Peers,
     sample_ages: Ages,
+    silence: Silence,
+    cycle: int,
     table: Table,
     scratch: Scratch,
 ) -> int:
@@ -35,7 +39,7 @@ def gather_views(
     for row in range(table.beg[p], table.beg[p] + table.cnt[p]):
         count = gather(scratch, count, ring_peers[row], ring_ages[row])
     count = gather(scratch, count, near_peers[p], near_ages[p])
-    return gather(scratch, count, sample_peers[p], sample_ages[p])
+    return gather_believed(scratch, count, sample_peers[p], sample_ages[p], silence, p, cycle)
 
 
 @rule
@@ -46,6 +50,7 @@ def prepare_requests(
     near_ages: Ages,
     sample_peers: Peers,
     sample_ages: Ages,
+    silence: Silence,
     online: Online,
     lost: Online,
     cycles: NDArray[np.int32],
@@ -71,35 +76,42 @@ def prepare_requests(
         partner[p] = NOBODY
         if not online[p]:
             continue
-        rows = slice(table.beg[p], table.beg[p] + table.cnt[p])
+        rows, cycle = slice(table.beg[p], table.beg[p] + table.cnt[p]), int(cycles[p])
         silent[p] = NOBODY
         if lost[p]:
             lost[p] = False
             count = gather_views(
-                p, ring_peers, ring_ages, near_peers, near_ages, sample_peers, sample_ages, table, scratch
-            )
+                p, ring_peers, ring_ages, near_peers, near_ages, sample_peers, sample_ages,
+                silence, cycle, table, scratch,
+            )  # fmt: skip
         else:
             count = gather(scratch, begin_gathering(scratch), near_peers[p], near_ages[p])
-            count = gather(scratch, count, sample_peers[p], sample_ages[p])
+            count = gather_believed(scratch, count, sample_peers[p], sample_ages[p], silence, p, cycle)
         rules.consider(p, count, ring_peers[rows], ring_ages[rows], table.beg.size, table, scratch)
         rules.grow_older(ring_ages[rows])
-        q = rules.select_oldest(ring_peers[rows], ring_ages[rows])
+        if informed:
+            q = lacks.select_partner(
+                p, cycle, ring_peers[rows], ring_ages[rows], table.beg.size, table, scratch
+            )
+        else:
+            q = rules.select_oldest(ring_peers[rows], ring_ages[rows])
         partner[p] = q
         if q == NOBODY:
             continue
         rules.drop(ring_peers[rows], ring_ages[rows], q)
         count = gather_views(
-            p, ring_peers, ring_ages, near_peers, near_ages, sample_peers, sample_ages, table, scratch
-        )
-        common = rules.select_for(q, p, count, table.beg.size, informed, table, scratch)
+            p, ring_peers, ring_ages, near_peers, near_ages, sample_peers, sample_ages,
+            silence, cycle, table, scratch,
+        )  # fmt: skip
         if informed:
-            mail_count[p] = rules.cut_informed(
-                common, seed, int(cycles[p]), p, q, gossip_size, table.beg.size, table, scratch,
-                mail_peers[p, :0], mail_peers[p], mail_ages[p],
+            mail_count[p] = lacks.choose_for(
+                q, seed, cycle, p, count, gossip_size, table.beg.size, table, scratch,
+                ring_peers[rows], ring_ages[rows], mail_peers[p, :0], mail_peers[p], mail_ages[p],
             )  # fmt: skip
         else:
+            common = rules.select_for(q, p, count, table.beg.size, table, scratch)
             mail_count[p] = rules.cut(
-                common, seed, int(cycles[p]), p, q, gossip_size, scratch, mail_peers[p], mail_ages[p]
+                common, seed, cycle, p, q, gossip_size, scratch, mail_peers[p], mail_ages[p]
             )
 
 
@@ -112,13 +124,17 @@ def merge_entries(
     new_peers: Peers,
     new_ages: Ages,
     count: int,
+    silence: Silence,
+    cycle: int,
     table: Table,
     scratch: Scratch,
 ) -> None:
     """Consider the one who was heard, age 0, and what it sent."""
     rows = slice(table.beg[p], table.beg[p] + table.cnt[p])
     rules.hear_from(ring_peers[rows], ring_ages[rows], sender)
-    heard = rules.list_heard(sender, new_peers[:count], new_ages[:count], scratch)
+    forgive(silence, p, sender)
+    heard = gather_one(scratch, begin_gathering(scratch), sender, 0)
+    heard = gather_believed(scratch, heard, new_peers[:count], new_ages[:count], silence, p, cycle)
     rules.consider(p, heard, ring_peers[rows], ring_ages[rows], table.beg.size, table, scratch)
 
 
@@ -130,6 +146,7 @@ def answer_requests(
     near_ages: Ages,
     sample_peers: Peers,
     sample_ages: Ages,
+    silence: Silence,
     online: Online,
     cycles: NDArray[np.int32],
     seed: int,
@@ -155,21 +172,25 @@ def answer_requests(
                 mail_count[p] = UNANSWERED
                 continue
             count = gather_views(
-                q, ring_peers, ring_ages, near_peers, near_ages, sample_peers, sample_ages, table, scratch
-            )
-            common = rules.select_for(p, q, count, table.beg.size, informed, table, scratch)
+                q, ring_peers, ring_ages, near_peers, near_ages, sample_peers, sample_ages,
+                silence, int(cycles[q]), table, scratch,
+            )  # fmt: skip
             if informed:
-                given = rules.cut_informed(
-                    common, seed, int(cycles[p]), q, p, gossip_size, table.beg.size, table, scratch,
-                    mail_peers[p, : mail_count[p]], given_peers, given_ages,
+                rows = slice(table.beg[q], table.beg[q] + table.cnt[q])
+                given = lacks.choose_for(
+                    p, seed, int(cycles[p]), q, count, gossip_size, table.beg.size, table, scratch,
+                    ring_peers[rows], ring_ages[rows], mail_peers[p, : mail_count[p]],
+                    given_peers, given_ages,
                 )  # fmt: skip
             else:
+                common = rules.select_for(p, q, count, table.beg.size, table, scratch)
                 given = rules.cut(
                     common, seed, int(cycles[p]), q, p, gossip_size, scratch, given_peers, given_ages
                 )
             merge_entries(
-                q, p, ring_peers, ring_ages, mail_peers[p], mail_ages[p], int(mail_count[p]), table, scratch
-            )
+                q, p, ring_peers, ring_ages, mail_peers[p], mail_ages[p], int(mail_count[p]),
+                silence, int(cycles[q]), table, scratch,
+            )  # fmt: skip
             for j in range(given):
                 mail_peers[p, j] = given_peers[j]
                 mail_ages[p, j] = given_ages[j]
@@ -180,6 +201,8 @@ def answer_requests(
 def merge_answers(
     ring_peers: Peers,
     ring_ages: Ages,
+    silence: Silence,
+    cycles: NDArray[np.int32],
     lost: Online,
     table: Table,
     scratch: Scratch,
@@ -201,7 +224,7 @@ def merge_answers(
             continue
         merge_entries(
             p, int(partner[p]), ring_peers, ring_ages,
-            mail_peers[p], mail_ages[p], int(mail_count[p]), table, scratch,
+            mail_peers[p], mail_ages[p], int(mail_count[p]), silence, int(cycles[p]), table, scratch,
         )  # fmt: skip
 
 
@@ -212,7 +235,7 @@ def publish_coverage(ring_peers: Peers, table: Table, online: Online, begin: int
         if online[p]:
             for row in range(table.beg[p], table.beg[p] + table.cnt[p]):
                 table.coverage[row] = rules.count_neighbours(ring_peers[row])
-                table.gaps[row] = rules.gaps_of(ring_peers[row], p, table.beg.size)
+                table.gaps[row] = lacks.gaps_of(ring_peers[row], p, table.beg.size)
 
 
 @rule
@@ -221,14 +244,17 @@ def drop_silent(
     ring_ages: Ages,
     lost: Online,
     silent: Peers,
+    silence: Silence,
+    cycles: NDArray[np.int32],
     online: Online,
     table: Table,
     begin: int,
     end: int,
 ) -> None:
-    """Drop from the rings whom another layer found silent. silent: [node]"""
+    """Drop from the rings, and remember, whom another layer found silent. silent: [node]"""
     for p in range(begin, end):
         if online[p] and silent[p] != NOBODY:
             rows = slice(table.beg[p], table.beg[p] + table.cnt[p])
             rules.drop(ring_peers[rows], ring_ages[rows], int(silent[p]))
+            note(silence, p, int(silent[p]), int(cycles[p]))
             lost[p] = True

@@ -16,6 +16,7 @@ from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send,
 from vinecast.core.interest import WANTED_MAX, Scratch, begin_gathering, gather, gather_one
 from vinecast.core.machine import NOBODY, SECOND_US
 from vinecast.core.profiles import Profiles
+from vinecast.core.silence import SilenceMemory
 from vinecast.protocols.vicinity import rules
 from vinecast.protocols.vicinity.rules import Ages, Peers
 
@@ -80,6 +81,7 @@ class Vicinity:
         others: Callable[[int], int],
         first_after_us: int = 0,
         on_silence: Callable[[int], object] = lambda peer: None,
+        silence: SilenceMemory | None = None,
     ) -> None:
         self.config = config
         self.seed = seed
@@ -93,6 +95,7 @@ class Vicinity:
         self._others = others
         self._first_after_us = first_after_us
         self._on_silence = on_silence
+        self._silence = silence or SilenceMemory()
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
@@ -135,6 +138,7 @@ class Vicinity:
         effects: list[Effect] = [SetTimer(TIMER, self.config.period_us)]
         if self.partner != NOBODY:
             effects.append(Count("vicinity.silent"))
+            self._silence.note(self.partner)
             self._on_silence(self.partner)
         self.cycle += 1
         count = self._gather()
@@ -164,8 +168,9 @@ class Vicinity:
     def _merge(self, sender: int, cycle: int, peers: Peers, ages: Ages) -> None:
         most, scratch = self.config.gossip_size, self._scratch
         rules.hear_from(self.peers, self.ages, sender)
+        self._silence.forgive(sender)
         count = gather(scratch, begin_gathering(scratch), self.peers, self.ages)
         count = gather_one(scratch, count, sender, 0)
-        count = gather(scratch, count, peers[:most], ages[:most])
+        count = self._silence.gather(scratch, count, peers[:most], ages[:most])
         found = self._select(self.me, cycle, count, self.config.view_size)
         rules.keep(self.peers, self.ages, scratch, found)

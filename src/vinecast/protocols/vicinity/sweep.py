@@ -11,6 +11,7 @@ from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Table
 from vinecast.core.rule import rule
+from vinecast.core.silence import Silence, forgive, gather_believed, note
 from vinecast.core.sweep import UNANSWERED
 from vinecast.protocols.vicinity import rules
 from vinecast.protocols.vicinity.rules import Ages, Peers
@@ -27,12 +28,14 @@ def gather_views(
     sample_ages: Ages,
     ring_peers: Peers,
     ring_ages: Ages,
+    silence: Silence,
+    cycle: int,
     table: Table,
     scratch: Scratch,
 ) -> int:
     """The union of a node's views as candidates: its own layer's, the sample's, the rings'; how many."""
     count = gather(scratch, begin_gathering(scratch), peers[p], ages[p])
-    count = gather(scratch, count, sample_peers[p], sample_ages[p])
+    count = gather_believed(scratch, count, sample_peers[p], sample_ages[p], silence, p, cycle)
     for row in range(table.beg[p], table.beg[p] + table.cnt[p]):
         count = gather(scratch, count, ring_peers[row], ring_ages[row])
     return count
@@ -46,6 +49,7 @@ def prepare_requests(
     sample_ages: Ages,
     ring_peers: Peers,
     ring_ages: Ages,
+    silence: Silence,
     online: Online,
     cycles: NDArray[np.int32],
     seed: int,
@@ -67,8 +71,10 @@ def prepare_requests(
         if not online[p]:
             continue
         silent[p] = NOBODY
-        count = gather_views(p, peers, ages, sample_peers, sample_ages, ring_peers, ring_ages, table, scratch)
         cycle = int(cycles[p])
+        count = gather_views(
+            p, peers, ages, sample_peers, sample_ages, ring_peers, ring_ages, silence, cycle, table, scratch
+        )
         found = rules.select_best(p, seed, cycle, wanted, count, peers.shape[1], table, scratch)
         rules.keep(peers[p], ages[p], scratch, found)
         q = rules.take_oldest(peers[p], ages[p])
@@ -92,14 +98,17 @@ def merge_entries(
     new_peers: Peers,
     new_ages: Ages,
     count: int,
+    silence: Silence,
+    now: int,
     table: Table,
     scratch: Scratch,
 ) -> None:
     """Keep the best of the view, of the one who was heard, and of what it sent."""
     rules.hear_from(peers[p], ages[p], sender)
+    forgive(silence, p, sender)
     known = gather(scratch, begin_gathering(scratch), peers[p], ages[p])
     known = gather_one(scratch, known, sender, 0)
-    known = gather(scratch, known, new_peers[:count], new_ages[:count])
+    known = gather_believed(scratch, known, new_peers[:count], new_ages[:count], silence, p, now)
     found = rules.select_best(p, seed, cycle, wanted, known, peers.shape[1], table, scratch)
     rules.keep(peers[p], ages[p], scratch, found)
 
@@ -112,6 +121,7 @@ def answer_requests(
     sample_ages: Ages,
     ring_peers: Peers,
     ring_ages: Ages,
+    silence: Silence,
     online: Online,
     cycles: NDArray[np.int32],
     seed: int,
@@ -137,15 +147,16 @@ def answer_requests(
                 mail_count[p] = UNANSWERED
                 continue
             cycle = int(cycles[p])
+            now = int(cycles[q])
             count = gather_views(
-                q, peers, ages, sample_peers, sample_ages, ring_peers, ring_ages, table, scratch
+                q, peers, ages, sample_peers, sample_ages, ring_peers, ring_ages, silence, now, table, scratch
             )
             count = gather_one(scratch, count, q, 0)
             given = rules.select_best(p, seed, cycle, wanted, count, gossip_size, table, scratch)
             rules.write_out(scratch, given, given_peers, given_ages)
             merge_entries(
                 q, p, seed, cycle, wanted, peers, ages,
-                mail_peers[p], mail_ages[p], int(mail_count[p]), table, scratch,
+                mail_peers[p], mail_ages[p], int(mail_count[p]), silence, now, table, scratch,
             )  # fmt: skip
             for j in range(given):
                 mail_peers[p, j] = given_peers[j]
@@ -157,6 +168,7 @@ def answer_requests(
 def merge_answers(
     peers: Peers,
     ages: Ages,
+    silence: Silence,
     cycles: NDArray[np.int32],
     seed: int,
     wanted: int,
@@ -179,13 +191,23 @@ def merge_answers(
         else:
             merge_entries(
                 p, int(partner[p]), seed, int(cycles[p]), wanted, peers, ages,
-                mail_peers[p], mail_ages[p], int(mail_count[p]), table, scratch,
+                mail_peers[p], mail_ages[p], int(mail_count[p]), silence, int(cycles[p]), table, scratch,
             )  # fmt: skip
 
 
 @rule
-def remove_silent(peers: Peers, ages: Ages, silent: Peers, online: Online, begin: int, end: int) -> None:
-    """Drop from the views whom another layer found silent. silent: [node]"""
+def remove_silent(
+    peers: Peers,
+    ages: Ages,
+    silent: Peers,
+    silence: Silence,
+    cycles: NDArray[np.int32],
+    online: Online,
+    begin: int,
+    end: int,
+) -> None:
+    """Drop from the views, and remember, whom another layer found silent. silent: [node]"""
     for p in range(begin, end):
         if online[p] and silent[p] != NOBODY:
             rules.remove(peers[p], ages[p], int(silent[p]))
+            note(silence, p, int(silent[p]), int(cycles[p]))

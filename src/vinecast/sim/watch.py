@@ -1,0 +1,176 @@
+"""A topic system while it runs: what is published, and what is measured of it, on either engine.
+
+One event a topic every so many cycles. A sweep publishes on the overlay as a cycle left it; machines publish
+late in the cycle, and what has arrived by its end is what counts. Every metric is defined in sim/metrics.py,
+control traffic in sim/wire.py.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vinecast.core.errors import Bug
+from vinecast.core.profiles import Profiles
+from vinecast.core.traffic import unwanted_overall
+from vinecast.sim.metrics import (
+    LATENCIES,
+    SpreadMeter,
+    Tally,
+    class_means,
+    class_rows,
+    reach_of,
+    ring_degree,
+    ring_state,
+    ring_targets,
+)
+from vinecast.sim.scenario import Resolved
+from vinecast.sim.traffic import Meter
+from vinecast.sim.wire import SENT, ControlMeter
+from vinecast.sim.world import EventWorld, SweepWorld, World
+from vinecast.systems.poldercast_events import Delays, Spread
+from vinecast.systems.poldercast_sweep import PolderCastSweep
+
+RING_COLUMNS = ("missing_links", "incomplete_rings")
+EVENT_COLUMNS = (
+    *("hit_ratio", "hops_mean", "hops_max", "duplication", "disconnected_topics", "nodes_missing"),
+    *LATENCIES,
+)
+CONTROL_COLUMNS = ("control_messages", "control_bytes")
+
+TOPIC_COLUMNS: dict[str, str] = dict.fromkeys(
+    (*RING_COLUMNS, *EVENT_COLUMNS, "traffic_overhead", *CONTROL_COLUMNS), "float64"
+)
+"""What systems with topics are measured by besides.
+
+Rings are looked at on the sweep engine only, traffic overhead on the event engine only. What follows from a
+publication is null in a cycle without one; so are latencies on a sweep without a matrix. Control messages and
+bytes are those sent, a node on line and a cycle, since the measurement before.
+"""
+
+CLASS_COLUMNS: dict[str, str] = {
+    "when": "string",
+    "by": "string",
+    "from": "int64",
+    "to": "int64",
+    "due": "int64",
+    **dict.fromkeys(
+        ("hit_ratio", "hops_mean", "duplication", "missing_links", "control_messages", "ring_degree"),
+        "float64",
+    ),
+}
+"""The classes of a run (sim/metrics.py): all that was measured together (``run``), and the ``last`` of it.
+
+``due`` counts subscriptions that should have got an event. Classes of nodes also have control messages (sent,
+a node on line and a cycle, over the whole run) and the ring degree at the end (on the sweep engine).
+"""
+
+
+class TopicWatch:
+    """Publishes, and measures, in the world that ``attach`` names."""
+
+    def __init__(self, resolved: Resolved, profiles: Profiles, delays: Delays | None = None) -> None:
+        self.scenario = resolved.scenario
+        self.profiles = profiles
+        self._delays = delays
+        self.meter = SpreadMeter(profiles)
+        """For the event engine's trace."""
+        self.control = ControlMeter(profiles, resolved.config)
+        """For what either engine sends."""
+        self._traffic = Meter(profiles.peers, self._wants)
+        self._age = np.full(profiles.peers, -1, dtype=np.int64)
+        self._cycles_on_line = np.zeros(profiles.peers, dtype=np.int64)
+        self._node_cycles = 0
+        self._events: dict[str, Tally] = {}
+        self._rings: dict[str, Tally] = {}
+        self._world: World | None = None
+
+    def message(self, sender: int, receiver: int, message: Any) -> None:
+        """For the event engine: a message is sent."""
+        self.control.message(sender, receiver, message)
+        self._traffic.message(sender, receiver, message)
+
+    def attach(self, world: World) -> None:
+        """The world to watch."""
+        if isinstance(world, SweepWorld):
+            if not isinstance(world.engine.sweep, PolderCastSweep):
+                raise Bug(f"nobody knows how to measure the topics of {self.scenario.system}")
+            world.engine.watch = self.control.phase
+        self._world = world
+
+    def before(self, cycle: int) -> None:
+        """After those who come and go have done so, before the cycle: machines are told what to publish."""
+        assert self._world is not None
+        online = self._world.online
+        first = self.scenario.publish.warm_up if cycle == 0 else 0
+        self._age = np.where(online, np.where(self._age < 0, first, self._age + 1), -1)
+        self._cycles_on_line += online
+        self._node_cycles += int(online.sum())
+        if isinstance(self._world, EventWorld) and self._is_due(cycle):
+            self.meter.begin(cycle * self.profiles.topic_ids.size)
+            self._world.publish(cycle)
+
+    def row(self, cycle: int) -> dict[str, float | None]:
+        """The topics' columns after a cycle."""
+        found: dict[str, float | None] = {}
+        if isinstance(self._world, SweepWorld):
+            sweep = self._world.engine.sweep
+            assert isinstance(sweep, PolderCastSweep)
+            state = ring_state(sweep, ring_targets(self.profiles, self._world.online))
+            _add(self._rings, state.tally)
+            found |= {name: getattr(state, name) for name in RING_COLUMNS}
+        else:
+            events = self._traffic.take().events_received
+            if events.any():
+                found["traffic_overhead"] = unwanted_overall(events)
+        if self._is_due(cycle):
+            reach = reach_of(self._spread(cycle), self.profiles, self._expected())
+            _add(self._events, reach.tally)
+            found |= dataclasses.asdict(reach.stats())
+        messages, weight = self.control.take()
+        found["control_messages"] = messages / max(self._node_cycles, 1)
+        found["control_bytes"] = weight / max(self._node_cycles, 1)
+        self._node_cycles = 0
+        values = {name: found.get(name) for name in TOPIC_COLUMNS}
+        return {name: None if value is None else float(value) for name, value in values.items()}
+
+    def classes(self) -> list[dict[str, Any]]:
+        """The classes of the whole run, and of its last measurement."""
+        counts = self.profiles.cnt
+        control = class_means(counts, self.control.messages[SENT], self._cycles_on_line)
+        degree: dict[int, float] = {}
+        if isinstance(self._world, SweepWorld) and isinstance(self._world.engine.sweep, PolderCastSweep):
+            degree = class_means(counts, ring_degree(self._world.engine.sweep))
+        rows = []
+        for when, tally in self._events.items():
+            for row in class_rows(tally, self._rings.get(when)):
+                size = row["from"] if row["by"] == "subscriptions" else 0
+                more = {"control_messages": control.get(size), "ring_degree": degree.get(size)}
+                rows.append({"when": when, **row, **more})
+        return rows
+
+    def _wants(self, node: int, topic: int) -> bool:
+        own = self.profiles.topics_of(node)
+        place = int(np.searchsorted(own, topic))
+        return place < own.size and bool(own[place] == topic)
+
+    def _is_due(self, cycle: int) -> bool:
+        return self.scenario.falls_due(cycle, self.scenario.publish.every)
+
+    def _expected(self) -> NDArray[np.bool_]:
+        """Who is on line and has been for long enough; the first population always has. [node]"""
+        return self._age >= self.scenario.publish.warm_up
+
+    def _spread(self, cycle: int) -> Spread:
+        if isinstance(self._world, SweepWorld):
+            sweep = self._world.engine.sweep
+            assert isinstance(sweep, PolderCastSweep)
+            return sweep.publish(cycle, delays=self._delays).run(self._world.engine.divide)
+        return self.meter.spread
+
+
+def _add(tallies: dict[str, Tally], tally: Tally) -> None:
+    """To all that was measured so far, and as the last of it."""
+    tallies["run"] = tallies["run"] + tally if "run" in tallies else tally
+    tallies["last"] = tally

@@ -1,0 +1,119 @@
+"""PolderCast's events in a sweep: one for every topic, on an overlay that stands still meanwhile."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vinecast.core.profiles import choose_publishers
+from vinecast.protocols.ringcast import sweep as ringcast
+from vinecast.protocols.ringcast import timed
+from vinecast.protocols.ringcast.sweep import MISSED
+from vinecast.protocols.ringcast.timed import Delays
+
+if TYPE_CHECKING:
+    from vinecast.systems.poldercast_sweep import PolderCastSweep
+
+__all__ = ["Delays", "Publication", "Room", "Spread"]
+
+Divide = Callable[[int, Callable[[int, int, int], None]], object]
+"""Runs a pass over 0 … count−1, in ranges, on all threads (``SweepEngine.divide``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What became of one event a topic."""
+
+    publisher: NDArray[np.int32]
+    """[topic], or NOBODY where no subscriber was on line"""
+    hops: NDArray[np.int16]
+    """[pool], links that the first copy travelled; −1 where none arrived"""
+    copies: NDArray[np.uint16]
+    """[pool], copies received"""
+    latency_us: NDArray[np.int64] | None = None
+    """[pool], how long the first copy took; −1 where none arrived; None where nobody asked"""
+
+
+class Room:
+    """Working memory for events, one a worker, kept from one publication to the next."""
+
+    def __init__(self) -> None:
+        self._shape = 0, 0, 0, 0
+        self._memory: dict[int, ringcast.Memory] = {}
+        self._queue: dict[int, timed.Queue] = {}
+
+    def fit(self, nodes: int, subscribers: int, slots: int, fanout: int) -> None:
+        """Be large enough for topics of so many subscribers; see ``ringcast.make_memory``."""
+        shape = nodes, subscribers, slots, fanout
+        if shape != self._shape:
+            self._shape = shape
+            self._memory.clear()
+            self._queue.clear()
+
+    def memory_of(self, worker: int) -> ringcast.Memory:
+        """A worker's own."""
+        if worker not in self._memory:
+            self._memory[worker] = ringcast.make_memory(*self._shape)
+        return self._memory[worker]
+
+    def queue_of(self, worker: int) -> timed.Queue:
+        """A worker's own."""
+        if worker not in self._queue:
+            _, subscribers, _, fanout = self._shape
+            self._queue[worker] = timed.make_queue(subscribers, fanout)
+        return self._queue[worker]
+
+
+class Publication:
+    """One event a topic, on its way."""
+
+    def __init__(
+        self, sweep: "PolderCastSweep", epoch: int, fanout: int, shortcuts: str, delays: Delays | None
+    ) -> None:
+        near, sample = sweep.near_peers, sweep.cyclon.peers
+        if shortcuts == "cyclon" or not sweep.config.with_vicinity:
+            near = near[:, :0]
+        if shortcuts == "vicinity":
+            sample = sample[:, :0]
+        self._links = ringcast.Links(sweep.ring_peers, near, sample, sweep.online)
+        self._delays = delays
+        self._forwarding = ringcast.Forwarding(
+            sweep.seed, fanout, shortcuts == "mixed", sweep.config.stand_by
+        )
+        self._subscribers = sweep.profiles.subscribers()
+        self._room = sweep.room
+        largest = int(np.diff(self._subscribers.start).max(initial=1))
+        self._room.fit(sweep.nodes, largest, near.shape[1] + sample.shape[1], fanout)
+        self.topics = sweep.profiles.topic_ids.size
+        self.first_event = epoch * self.topics
+        pool = sweep.profiles.topics.size
+        self.spread = Spread(
+            choose_publishers(sweep.seed, epoch, sweep.profiles, sweep.online),
+            np.full(pool, MISSED, dtype=np.int16),
+            np.zeros(pool, dtype=np.uint16),
+            None if delays is None else np.full(pool, MISSED, dtype=np.int64),
+        )
+
+    def run(self, divide: Divide) -> Spread:
+        """Let every event spread."""
+        spread, delays = self.spread, self._delays
+
+        def evenly(begin: int, end: int, worker: int) -> None:
+            ringcast.spread_evenly(
+                self._links, self._forwarding, self.first_event, spread.publisher, self._subscribers,
+                self._room.memory_of(worker), spread.hops, spread.copies, begin, end,
+            )  # fmt: skip
+
+        def in_time(begin: int, end: int, worker: int) -> None:
+            assert delays is not None
+            assert spread.latency_us is not None
+            timed.spread_in_time(
+                self._links, delays, self._forwarding, self.first_event, spread.publisher,
+                self._subscribers, self._room.memory_of(worker), self._room.queue_of(worker), spread.hops,
+                spread.copies, spread.latency_us, begin, end,
+            )  # fmt: skip
+
+        divide(self.topics, evenly if delays is None else in_time)
+        return spread

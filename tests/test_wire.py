@@ -1,0 +1,72 @@
+"""What messages weigh, by hand."""
+
+import numpy as np
+import pytest
+
+from vinecast.core.machine import NOBODY
+from vinecast.core.profiles import Profiles
+from vinecast.core.sweep import UNANSWERED, Mailbox, Phase
+from vinecast.protocols.cyclon import CyclonConfig
+from vinecast.protocols.cyclon.machine import CyclonRequest
+from vinecast.protocols.multicast_tree.messages import TreeHeartbeat, TreeJoin
+from vinecast.protocols.rings import RingsConfig
+from vinecast.sim.wire import FRAME, GAPS, PEER, RECEIVED, SENT, TOPIC, ControlMeter, profile_topic_bytes
+from vinecast.systems.poldercast import PolderCastConfig, PolderCastEvent
+
+# Nodes 0, 1, 2 have 2, 0 and 3 topics.
+PROFILES = Profiles.simulated(1, np.array([0, 2, 2, 5]), np.array([0, 1, 0, 1, 2], dtype=np.int32), 3)
+PAPER = PolderCastConfig(rings=RingsConfig(exchange="paper"))
+ENTRY, OF_A_TOPIC = 16, 9
+
+
+def request(*peers: int) -> CyclonRequest:
+    return CyclonRequest(7, np.array(peers, dtype=np.int32), np.zeros(len(peers), dtype=np.uint16))
+
+
+@pytest.mark.parametrize(
+    ("message", "weight"),
+    [
+        (request(), FRAME),
+        (request(1), FRAME + ENTRY),
+        (request(0, 2), FRAME + 2 * ENTRY + 5 * OF_A_TOPIC),
+        (TreeJoin(1), FRAME + TOPIC),
+        (TreeHeartbeat((0, 1, 2)), FRAME + 3 * TOPIC),
+    ],
+)
+def test_messages(message: object, weight: int) -> None:
+    meter = ControlMeter(PROFILES, PAPER)
+    meter.message(0, 2, message)
+    assert meter.messages.tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert meter.weight.tolist() == [[weight, 0, 0], [0, 0, weight]]
+    assert meter.take() == (1, weight)
+    assert meter.take() == (0, 0)
+
+
+def test_events_are_no_control_traffic() -> None:
+    meter = ControlMeter(PROFILES, PAPER)
+    meter.message(0, 2, PolderCastEvent(0, 1, 2))
+    assert meter.take() == (0, 0)
+
+
+def test_the_informed_exchange_says_more_of_a_topic() -> None:
+    informed = PolderCastConfig(rings=RingsConfig(exchange="informed"))
+    assert profile_topic_bytes(informed) == profile_topic_bytes(PAPER) + GAPS
+    assert profile_topic_bytes(CyclonConfig()) == profile_topic_bytes(PAPER)
+
+
+def test_a_mailbox_weighs_as_much_as_its_messages() -> None:
+    box = Mailbox(3, 4)
+    box.partner[:] = [2, NOBODY, 0]
+    box.count[:] = [2, 3, 1]
+    box.peers[0, :2], box.peers[2, :1] = [0, 2], [1]
+    meter, twin = ControlMeter(PROFILES, PAPER), ControlMeter(PROFILES, PAPER)
+    meter.phase(Phase("request", lambda *_: None, requests=box))
+    twin.message(0, 2, request(0, 2))
+    twin.message(2, 0, request(1))
+    assert meter.messages.tolist() == twin.messages.tolist()
+    assert meter.weight.tolist() == twin.weight.tolist()
+    box.count[0] = UNANSWERED
+    meter.phase(Phase("answer", lambda *_: None, answers=box))
+    assert meter.messages[SENT].tolist() == [2, 0, 1]
+    assert meter.messages[RECEIVED].tolist() == [1, 0, 2]
+    assert meter.weight[SENT, 0] == twin.weight[SENT, 0] + FRAME + PEER + 2
