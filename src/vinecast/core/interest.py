@@ -44,8 +44,8 @@ class Scratch(NamedTuple):
 
     mark: Mark
     """[topic], 0"""
-    row_of: NDArray[np.int32]
-    """[topic], 0"""
+    row_of: NDArray[np.int16]
+    """[topic], 0; narrow, to stay close at hand"""
     seen: NDArray[np.int32]
     """[peer], the stamp of the last gathering that met it"""
     stamp: NDArray[np.int32]
@@ -63,7 +63,7 @@ class Scratch(NamedTuple):
     weight: NDArray[np.int32]
     """[candidate]"""
     gap: NDArray[np.int64]
-    """[topic of the other, side], how near a candidate must be"""
+    """[row + 1, side], how near a candidate must be"""
     near: NDArray[np.int32]
     """[topic, place on the ring]"""
     near_ages: NDArray[np.uint16]
@@ -78,7 +78,7 @@ def make_scratch(peers: int, topics: int, topics_a_node: int, most: int, places:
     candidates = places * topics_a_node + 4 * most + 1
     return Scratch(
         mark=np.zeros(topics, dtype=np.uint64),
-        row_of=np.zeros(topics, dtype=np.int32),
+        row_of=np.zeros(topics, dtype=np.int16),
         seen=np.zeros(peers, dtype=np.int32),
         stamp=np.zeros(1, dtype=np.int32),
         peers=np.zeros(candidates, dtype=np.int32),
@@ -87,7 +87,7 @@ def make_scratch(peers: int, topics: int, topics_a_node: int, most: int, places:
         worth=np.zeros(most, dtype=np.uint64),
         slot=np.zeros(peers, dtype=np.int32),
         weight=np.zeros(candidates, dtype=np.int32),
-        gap=np.zeros((max(topics_a_node, 1), 2), dtype=np.int64),
+        gap=np.zeros((topics_a_node + 1, 2), dtype=np.int64),
         near=np.zeros((max(topics_a_node, 1), places), dtype=np.int32),
         near_ages=np.zeros((max(topics_a_node, 1), places), dtype=np.uint16),
     )

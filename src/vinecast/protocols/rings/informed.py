@@ -8,9 +8,10 @@ others see two things without asking:
   asks the neighbour with which most rings disagree. Where all agree, and every few cycles anyway, it is the
   one that was heard from least recently, as in S0: dead neighbours must fall due.
 - *what to say.* A candidate that is nearer to the partner than the partner's own nearest, on any ring, is
-  something that the partner lacks. ``choose_for`` sends those that improve most rings. If there is room
-  left, stand-bys follow: on a ring where the sender is next to the partner, the sender's next neighbour on
-  the far side is who the partner would need if the sender went.
+  something that the partner lacks. ``choose_for`` sends those that improve most rings: in an answer, out of
+  all that the node knows and for all of the partner's topics; in a request, on the rings that both share. If
+  there is room left, stand-bys follow: on a ring where the sender is next to the partner, the sender's next
+  neighbour on the far side is who the partner would need if the sender went.
 """
 
 from vinecast.core.draws import purpose, stream, substream
@@ -144,17 +145,22 @@ def choose_for(
 ) -> int:
     """Write into a message what the target lacks, of the scratch's first ``count`` candidates; how many.
 
+    Without candidates, it is of those who stand on the sender's rows for the topics that both have: enough
+    for a request, whose sender came to learn, and much less work.
     rows, row_ages: [topic of mine, place], the sender's own; known: what the target just sent.
     """
     theirs = table.topics[table.beg[target] : table.beg[target] + table.cnt[target]]
     _read_gaps(target, me, population, table, scratch)
-    number_rows(scratch.row_of, theirs)
-    for i in range(count):
-        peer = int(scratch.peers[i])
-        if peer != target and peer != me:
-            offered = table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]]
-            _improve(target, peer, int(scratch.ages[i]), offered, population, scratch)
-    clear_rows(scratch.row_of, theirs)
+    if count:
+        number_rows(scratch.row_of, theirs)
+        for i in range(count):
+            peer = int(scratch.peers[i])
+            if peer != target and peer != me:
+                offered = table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]]
+                _improve(target, peer, int(scratch.ages[i]), offered, population, scratch)
+        clear_rows(scratch.row_of, theirs)
+    else:
+        _improve_shared(target, me, rows, row_ages, population, table, scratch)
     half = scratch.near.shape[1] // 2
     found = begin_gathering(scratch)
     for row in range(theirs.size):
@@ -180,6 +186,7 @@ def _read_gaps(target: int, me: int, population: int, table: Table, scratch: Scr
     mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
     half = scratch.near.shape[1] // 2
     above = up(target, me, population)
+    scratch.gap[0, 0] = scratch.gap[0, 1] = 0
     i = 0
     for row in range(count):
         said = int(table.gaps[begin + row])
@@ -188,7 +195,7 @@ def _read_gaps(target: int, me: int, population: int, table: Table, scratch: Scr
             i += 1
         if i < mine.size and mine[i] == table.topics[begin + row]:
             low, high = min(low, population - above), min(high, above)
-        scratch.gap[row, 0], scratch.gap[row, 1] = low, high
+        scratch.gap[row + 1, 0], scratch.gap[row + 1, 1] = low, high
         scratch.near[row, 0] = scratch.near[row, half] = NOBODY
 
 
@@ -198,19 +205,44 @@ def _improve(target: int, peer: int, age: int, offered: Topics, population: int,
     above = up(target, peer, population)
     below = population - above
     for i in range(offered.size):
-        row = int(scratch.row_of[offered[i]]) - 1
-        if row >= 0:
-            if below < scratch.gap[row, 0]:
-                _take(scratch, row, 0, below, peer, age)
-            if above < scratch.gap[row, 1]:
-                _take(scratch, row, 1, above, peer, age)
+        row = scratch.row_of[offered[i]]
+        if row != 0:
+            _compare(scratch, row, below, above, peer, age)
+
+
+@inner_rule
+def _improve_shared(
+    target: int, me: int, rows: Peers, row_ages: Ages, population: int, table: Table, scratch: Scratch
+) -> None:
+    """Let those who stand on the sender's rows take their places on the same rings of the target."""
+    theirs = table.topics[table.beg[target] : table.beg[target] + table.cnt[target]]
+    mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
+    i = 0
+    for row in range(theirs.size):
+        while i < mine.size and mine[i] < theirs[row]:
+            i += 1
+        if i < mine.size and mine[i] == theirs[row]:
+            for place in range(rows.shape[1]):
+                peer = int(rows[i, place])
+                if peer != NOBODY and peer != target:
+                    above = up(target, peer, population)
+                    _compare(scratch, row + 1, population - above, above, peer, int(row_ages[i, place]))
+
+
+@inner_rule
+def _compare(scratch: Scratch, row: int, below: int, above: int, peer: int, age: int) -> None:
+    """Let a peer take the places on a ring that it is near enough for. row: counted from 1"""
+    if below < scratch.gap[row, 0]:
+        _take(scratch, row, 0, below, peer, age)
+    if above < scratch.gap[row, 1]:
+        _take(scratch, row, 1, above, peer, age)
 
 
 @inner_rule
 def _take(scratch: Scratch, row: int, side: int, steps: int, peer: int, age: int) -> None:
     place = side * (scratch.near.shape[1] // 2)
     scratch.gap[row, side] = steps
-    scratch.near[row, place], scratch.near_ages[row, place] = peer, age
+    scratch.near[row - 1, place], scratch.near_ages[row - 1, place] = peer, age
 
 
 @rule
@@ -239,7 +271,7 @@ def _add_stand_bys(
             continue
         for side in range(2):
             beyond = int(rows[i, side * half])
-            next_to_it = scratch.gap[row, side] == (population - above if side == 0 else above)
+            next_to_it = scratch.gap[row + 1, side] == (population - above if side == 0 else above)
             fresh = beyond != NOBODY and beyond != target and scratch.seen[beyond] != scratch.stamp[0]
             if next_to_it and fresh:
                 scratch.weight[found] = 1

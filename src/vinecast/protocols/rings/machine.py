@@ -168,13 +168,13 @@ class Rings:
             self.me, count, self.peers, self.ages, self.profiles.peers, self.profiles.table, self._scratch
         )
 
-    def _selected(self, target: int, cycle: int, known: Peers) -> tuple[Peers, Ages]:
-        """What to send: to a target that just sent ``known``."""
+    def _selected(self, target: int, cycle: int, known: Peers | None) -> tuple[Peers, Ages]:
+        """What to send: to a target that just sent ``known``, or that is about to be asked."""
         config, scratch = self.config, self._scratch
         population, table, most = self.profiles.peers, self.profiles.table, config.gossip_size
         peers, ages = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.uint16)
-        count = self._gather()
         if config.informed:
+            count = 0 if known is None else self._gather()
             found = informed.choose_for(
                 target,
                 self.seed,
@@ -187,11 +187,12 @@ class Rings:
                 scratch,
                 self.peers,
                 self.ages,
-                known,
+                NO_PEERS if known is None else known,
                 peers,
                 ages,
             )
         else:
+            count = self._gather()
             common = rules.select_for(target, self.me, count, population, table, scratch)
             found = rules.cut(common, self.seed, cycle, self.me, target, most, scratch, peers, ages)
         return peers[:found], ages[:found]
@@ -222,7 +223,7 @@ class Rings:
         self.partner = self._select_partner()
         if self.partner != NOBODY:
             rules.drop(self.peers, self.ages, self.partner)
-            request = RingsRequest(self.cycle, *self._selected(self.partner, self.cycle, NO_PEERS))
+            request = RingsRequest(self.cycle, *self._selected(self.partner, self.cycle, None))
             effects.append(Send(self.partner, request))
         return effects
 

@@ -25,6 +25,7 @@ _CUT = purpose("rings.cut")
 Peers = NDArray[np.int32]
 Ages = NDArray[np.uint16]
 Topics = NDArray[np.int32]
+Gaps = NDArray[np.int64]
 
 
 @inner_rule
@@ -133,6 +134,25 @@ def count_neighbours(peers: Peers) -> int:
     return count
 
 
+@rule
+def measure_gaps(peers: Peers, rows: int, me: int, population: int, gap: Gaps) -> None:
+    """How near a peer must be to stand on each row. peers: [row, place]; gap: [row + 1, side]
+
+    Row 0 of the gaps stands for topics that have no row: nobody is near enough for it.
+    """
+    gap[0, 0] = gap[0, 1] = 0
+    for row in range(rows):
+        _measure_gap(peers, row, me, population, gap)
+
+
+@inner_rule
+def _measure_gap(peers: Peers, row: int, me: int, population: int, gap: Gaps) -> None:
+    half = peers.shape[1] // 2
+    lower, higher = int(peers[row, half - 1]), int(peers[row, 2 * half - 1])
+    gap[row + 1, 0] = population + 1 if lower == NOBODY else population - up(me, lower, population)
+    gap[row + 1, 1] = population + 1 if higher == NOBODY else up(me, higher, population)
+
+
 @inner_rule
 def offer_to_all(
     peers: Peers,
@@ -142,13 +162,20 @@ def offer_to_all(
     candidate: int,
     age: int,
     candidate_topics: Topics,
-    row_of: NDArray[np.int32],
+    row_of: NDArray[np.int16],
+    gap: Gaps,
 ) -> None:
-    """Offer a candidate to the rows of all topics it shares with the node. row_of: [topic], row + 1 or 0"""
+    """Offer a candidate to the rows of all topics it shares with the node. row_of: [topic], row + 1 or 0
+
+    Whether it shares a topic is anybody's guess, but that it is too far is nearly sure: so that is asked.
+    """
+    above = up(me, candidate, population)
+    below = population - above
     for i in range(candidate_topics.size):
         row = row_of[candidate_topics[i]]
-        if row != 0:
+        if below < gap[row, 0] or above < gap[row, 1]:
             offer(peers, ages, row - 1, me, candidate, age, population)
+            _measure_gap(peers, row - 1, me, population, gap)
 
 
 @rule
@@ -158,30 +185,31 @@ def consider(
     """Offer the first ``count`` candidates of the scratch to the node's rows."""
     mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
     number_rows(scratch.row_of, mine)
+    measure_gaps(peers, mine.size, me, population, scratch.gap)
     for i in range(count):
-        peer = int(scratch.peers[i])
+        peer, age = int(scratch.peers[i]), int(scratch.ages[i])
         if peer != me and peer != NOBODY:
             offered = table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]]
-            offer_to_all(peers, ages, me, population, peer, int(scratch.ages[i]), offered, scratch.row_of)
+            offer_to_all(peers, ages, me, population, peer, age, offered, scratch.row_of, scratch.gap)
     clear_rows(scratch.row_of, mine)
 
 
 @rule
-def number_rows(row_of: NDArray[np.int32], topics: Topics) -> None:
+def number_rows(row_of: NDArray[np.int16], topics: Topics) -> None:
     """Let ``row_of`` say which row a topic has: row + 1."""
     for row in range(topics.size):
         row_of[topics[row]] = row + 1
 
 
 @rule
-def clear_rows(row_of: NDArray[np.int32], topics: Topics) -> None:
+def clear_rows(row_of: NDArray[np.int16], topics: Topics) -> None:
     """Undo ``number_rows``."""
     for row in range(topics.size):
         row_of[topics[row]] = 0
 
 
 @rule
-def number_common(row_of: NDArray[np.int32], mine: Topics, theirs: Topics) -> int:
+def number_common(row_of: NDArray[np.int16], mine: Topics, theirs: Topics) -> int:
     """Let ``row_of`` number the topics that two nodes share (both ascending), from 1; how many."""
     common = 0
     i = j = 0
@@ -213,13 +241,13 @@ def select_for(target: int, me: int, count: int, population: int, table: Table, 
         for place in range(near.shape[1]):
             near[row, place] = NOBODY
     if common:
+        row_of, gap = scratch.row_of, scratch.gap
+        measure_gaps(near, common, target, population, gap)
         for i in range(count):
-            peer = int(scratch.peers[i])
+            peer, age = int(scratch.peers[i]), int(scratch.ages[i])
             if peer != target and peer != me:
                 offered = table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]]
-                offer_to_all(
-                    near, near_ages, target, population, peer, int(scratch.ages[i]), offered, scratch.row_of
-                )
+                offer_to_all(near, near_ages, target, population, peer, age, offered, row_of, gap)
         clear_rows(scratch.row_of, mine)
     return common
 

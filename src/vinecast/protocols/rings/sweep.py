@@ -99,16 +99,16 @@ def prepare_requests(
         if q == NOBODY:
             continue
         rules.drop(ring_peers[rows], ring_ages[rows], q)
-        count = gather_views(
-            p, ring_peers, ring_ages, near_peers, near_ages, sample_peers, sample_ages,
-            silence, cycle, table, scratch,
-        )  # fmt: skip
         if informed:
             mail_count[p] = lacks.choose_for(
-                q, seed, cycle, p, count, gossip_size, table.beg.size, table, scratch,
+                q, seed, cycle, p, 0, gossip_size, table.beg.size, table, scratch,
                 ring_peers[rows], ring_ages[rows], mail_peers[p, :0], mail_peers[p], mail_ages[p],
             )  # fmt: skip
         else:
+            count = gather_views(
+                p, ring_peers, ring_ages, near_peers, near_ages, sample_peers, sample_ages,
+                silence, cycle, table, scratch,
+            )  # fmt: skip
             common = rules.select_for(q, p, count, table.beg.size, table, scratch)
             mail_count[p] = rules.cut(
                 common, seed, cycle, p, q, gossip_size, scratch, mail_peers[p], mail_ages[p]
