@@ -26,6 +26,8 @@ from vinecast.systems.poldercast import PolderCastConfig
 from vinecast.systems.poldercast_sweep import PolderCastSweep
 
 CONTACTS = 20
+MOST_CYCLES = 250
+"""When to stop waiting for rings to close."""
 CONTROL = "control messages"
 """The panel of S0 Fig. 9."""
 
@@ -107,15 +109,24 @@ class Convergence:
         return next((i + 1 for i, value in enumerate(series) if value <= at_most), None)
 
 
-def converge(setup: Setup, config: PolderCastConfig, most: int = 0) -> Convergence:
-    """Run until every ring is complete, or for ``most`` cycles, publishing on every topic after each."""
-    most = most or (400 if setup.scale == "paper" else 250)
-    return _converge(workload_of(setup), nodes_of(setup), setup.seed, setup.threads, setup.data, config, most)
+def converge(
+    setup: Setup, config: PolderCastConfig, most: int = MOST_CYCLES, enough: float = 0.0
+) -> Convergence:
+    """Run until no more than so many ring links are missing, publishing on every topic after each cycle."""
+    name, nodes, data = workload_of(setup), nodes_of(setup), setup.data
+    return _converge(name, nodes, setup.seed, setup.threads, data, config, most, enough)
 
 
 @functools.lru_cache(maxsize=6)
 def _converge(
-    name: str, nodes: int, seed: int, threads: int, data: Path | None, config: PolderCastConfig, most: int
+    name: str,
+    nodes: int,
+    seed: int,
+    threads: int,
+    data: Path | None,
+    config: PolderCastConfig,
+    most: int,
+    enough: float,
 ) -> Convergence:
     subscriptions = _subscriptions(name, nodes, seed, data)
     engine = population(subscriptions, config, seed, threads, np.arange(nodes))
@@ -140,7 +151,7 @@ def _converge(
         wrong &= targets.higher != NOBODY
         settled[owner[wrong]] = cycle + 2
         closed[sweep.profiles.topics[wrong]] = cycle + 2
-        if state.incomplete_rings == 0:
+        if state.missing_links <= enough:
             break
     engine.watch = None
     control += meter.messages.sum(axis=0)

@@ -254,7 +254,9 @@ def churn_run(subscriptions: Subscriptions, masks: Iterator[NDArray[np.bool_]], 
         world.stop(np.flatnonzero(old & ~mask), graceful=False)
         coming = np.flatnonzero(mask & ~old)
         if coming.size:
-            world.start(coming, choose_contacts(seed, cycle, coming, np.flatnonzero(old & mask), 3), True)
+            world.start(
+                coming, choose_contacts(seed, cycle, coming, np.flatnonzero(old & mask), CONTACTS), True
+            )
         world.advance()
         spread = publish_frozen(machines, mask, profiles, seed, cycle, world.engine.now_us)
         missed.append(1 - spread_stats(spread, profiles, mask & old).hit_ratio)

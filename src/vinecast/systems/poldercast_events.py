@@ -70,7 +70,13 @@ class Publication:
     """One event a topic, on its way."""
 
     def __init__(
-        self, sweep: "PolderCastSweep", epoch: int, fanout: int, shortcuts: str, delays: Delays | None
+        self,
+        sweep: "PolderCastSweep",
+        epoch: int,
+        fanout: int,
+        shortcuts: str,
+        delays: Delays | None,
+        publishers: NDArray[np.bool_],
     ) -> None:
         near, sample = sweep.near_peers, sweep.cyclon.peers
         if shortcuts == "cyclon" or not sweep.config.with_vicinity:
@@ -90,7 +96,7 @@ class Publication:
         self.first_event = epoch * self.topics
         pool = sweep.profiles.topics.size
         self.spread = Spread(
-            choose_publishers(sweep.seed, epoch, sweep.profiles, sweep.online),
+            choose_publishers(sweep.seed, epoch, sweep.profiles, publishers),
             np.full(pool, MISSED, dtype=np.int16),
             np.zeros(pool, dtype=np.uint16),
             None if delays is None else np.full(pool, MISSED, dtype=np.int64),

@@ -210,16 +210,17 @@ class PolderCastSweep:
         fanout: int | None = None,
         shortcuts: str | None = None,
         delays: Delays | None = None,
+        publishers: NDArray[np.bool_] | None = None,
     ) -> Publication:
-        """Publish one event on every topic, each from a random on-line subscriber.
+        """Publish one event on every topic, each from a random on-line subscriber. publishers: [node], or all
 
         ``epoch`` numbers the occasion: topic t's event is epoch × topics + t. Fan-out and shortcuts are the
         configuration's unless given. Without delays every link takes as long as any other. Let the engine
         divide the work (``publication.run(engine.divide)``), then look at the publication's ``spread``.
         """
-        return Publication(
-            self, epoch, fanout or self.config.fanout, shortcuts or self.config.shortcuts, delays
-        )
+        fanout, shortcuts = fanout or self.config.fanout, shortcuts or self.config.shortcuts
+        able = self.online if publishers is None else self.online & publishers
+        return Publication(self, epoch, fanout, shortcuts, delays, able)
 
     def carriers(self) -> NDArray[np.int32]:
         """Whom a node sends a topic's events to in any case: its ring neighbours. [pool, link]"""
