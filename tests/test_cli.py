@@ -709,7 +709,7 @@ def test_without_numba_it_just_works(a_run: Path) -> None:
 
 
 def test_an_import_error_of_our_own_is_not_hidden() -> None:
-    from vinecast.cli import _need
+    from vinecast.cli.output import need
 
-    with pytest.raises(ModuleNotFoundError), _need("this", "sim"):
+    with pytest.raises(ModuleNotFoundError), need("this", "sim"):
         raise ModuleNotFoundError("no vinecast.nonsense", name="vinecast.nonsense")

@@ -258,7 +258,7 @@ def report_alone(kind: str, nodes: str, subscriptions: str, threads: str, rounds
         found = follower_workload(int(nodes), float(subscriptions))
     engine = engine_of(found, "informed", int(threads))
     del found
-    (seconds,) = seconds_a_cycle([engine], int(rounds), 1, warm_up=1)
+    (seconds,) = seconds_a_cycle([engine], int(rounds), 1)
     publish_and_measure(engine, 0, engine.sweep.online)
     print(json.dumps({"gb": peak_bytes() / 1e9, "seconds": seconds}))  # noqa: T201
 

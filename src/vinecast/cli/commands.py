@@ -1,0 +1,196 @@
+"""The commands: each imports the room that it needs, and returns an exit code."""
+
+import argparse
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vinecast.cli.output import make_console, need, print_json, print_table, progress
+from vinecast.core.errors import InputError
+
+DATA_VARIABLE = "VINECAST_DATA"
+
+
+def _data_folder(arguments: argparse.Namespace) -> Path | None:
+    given: Path | None = arguments.data
+    if given is None and os.environ.get(DATA_VARIABLE):
+        given = Path(os.environ[DATA_VARIABLE])
+    if given is not None and not given.is_dir():
+        raise InputError(f"{given}: no such data folder")
+    return given
+
+
+def sim_run(arguments: argparse.Namespace) -> int:
+    with need("vinecast sim run", "sim"):
+        from vinecast.sim.overlay import OverlayStats
+        from vinecast.sim.run import run_to_folder
+        from vinecast.sim.scenario import read_scenario
+        from vinecast.sim.show import show
+
+    _check_drawing(arguments)
+    overrides = (
+        dict(arguments.set) if arguments.seed is None else {**dict(arguments.set), "seed": arguments.seed}
+    )
+    resolved = read_scenario(arguments.file, overrides)
+    scenario = resolved.scenario
+    folder = arguments.out or Path("out") / scenario.name
+    with progress(scenario.name, scenario.cycles) as tell:
+
+        def watch(cycle: int, stats: OverlayStats | None) -> None:
+            online = f" · {stats.online:,} on line" if stats else ""
+            tell(cycle + 1, f"{scenario.name}{online}")
+
+        outcome = run_to_folder(
+            resolved,
+            folder,
+            threads=arguments.threads,
+            data=_data_folder(arguments),
+            progress=watch,
+            replace=arguments.force,
+        )
+    _draw_run(arguments, outcome.summary, outcome.rows)
+    if arguments.json:
+        print_json(outcome.summary)
+        return 0
+    console = make_console()
+    show(console, outcome.summary, outcome.rows, outcome.classes)
+    line = f"Written to {folder}; show it again with: vinecast sim show {folder}"
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+    return 0
+
+
+def sim_show(arguments: argparse.Namespace) -> int:
+    from vinecast.sim.show import load, load_classes, show
+
+    _check_drawing(arguments)
+    summary, rows = load(arguments.folder)
+    _draw_run(arguments, summary, rows)
+    if arguments.json:
+        print_json(summary)
+    else:
+        show(make_console(), summary, rows, load_classes(arguments.folder))
+    return 0
+
+
+def _check_drawing(arguments: argparse.Namespace) -> None:
+    """Whether figures can be drawn, if they are asked for: before the work, not after it."""
+    if arguments.figures is not None:
+        from vinecast.sim.figures import check_drawing
+
+        check_drawing()
+
+
+def _draw_run(arguments: argparse.Namespace, summary: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    if arguments.figures is not None:
+        from vinecast.sim.figures import draw
+        from vinecast.sim.show import figure_of
+
+        draw([figure_of(summary, rows)], arguments.figures)
+
+
+def sim_workload(arguments: argparse.Namespace) -> int:
+    with need("vinecast sim workload", "sim"):
+        from vinecast.sim.scenario import find_file
+        from vinecast.sim.workload import describe, follower_graph, pattern
+
+    if arguments.kind in ("random", "low", "high"):
+        subscriptions = pattern(arguments.kind, arguments.seed, arguments.nodes)
+    elif arguments.kind == "follower":
+        subscriptions = follower_graph(arguments.seed, arguments.nodes)
+    else:
+        from vinecast.sim.edges import read_edges, subscriptions_from
+
+        data = _data_folder(arguments)
+        try:
+            path = find_file(arguments.kind, Path(), data)
+        except InputError:
+            kinds = "random, low, high or follower"
+            raise InputError(f"{arguments.kind}: neither a workload ({kinds}) nor a file") from None
+        edges = read_edges(path)
+        subscriptions = subscriptions_from(edges, directed=not arguments.undirected)
+    figures = describe(subscriptions)
+    if arguments.json:
+        print_json(figures)
+        return 0
+    rows = [
+        (name.replace("_", " "), f"{value:,.4g}" if value % 1 else f"{value:,.0f}")
+        for name, value in figures.items()
+    ]
+    print_table(("figure", "value"), rows, f"{arguments.kind}, seed {arguments.seed}")
+    return 0
+
+
+def bench_sim(arguments: argparse.Namespace) -> int:
+    with need("vinecast bench sim", "sim"):
+        from vinecast.sim.bench import bench_sim
+        from vinecast.sim.bench_poldercast import QUICK, Sizes, bench_poldercast
+
+    title = "vinecast bench sim"
+    if arguments.system == "poldercast":
+        title += " --system poldercast" + (" --data DIR" if arguments.data else "")
+        sizes = QUICK if arguments.quick else Sizes()
+        sizes = replace(sizes, nodes=arguments.nodes or sizes.nodes)
+        data, largest = _data_folder(arguments), arguments.largest
+        steps = bench_poldercast(data, arguments.repeat, sizes, largest, arguments.whole_trace)
+    else:
+        nodes, largest = (2_000, 3_000) if arguments.quick else (100_000, 1_000_000)
+        steps = bench_sim(arguments.nodes or nodes, arguments.repeat, arguments.largest or largest)
+    results = []
+    with progress("bench", 0) as tell:
+        for result in steps:
+            tell(0, result.what)
+            results.append(result)
+    if arguments.json:
+        print_json([result.as_dict() for result in results])
+        return 0
+    rows = [(result.what, result.measured, result.target, result.verdict) for result in results]
+    print_table(("what", "measured", "target", "meets it"), rows, title, arguments.markdown)
+    return 0
+
+
+def reproduce(arguments: argparse.Namespace) -> int:
+    with need("vinecast reproduce", "sim"):
+        from vinecast.claims import CLAIMS, Setup, check_claim, select_claims
+
+    if not arguments.claims:
+        return _list_claims(CLAIMS, arguments.json)
+    chosen = select_claims(arguments.claims)
+    _check_drawing(arguments)
+    data = _data_folder(arguments)
+    setup = Setup(arguments.scale, arguments.seed, arguments.threads, data, arguments.workload)
+    verdicts = []
+    with progress("reproduce", len(chosen)) as tell:
+        for done, claim in enumerate(chosen):
+            tell(done, f"{claim.id}: {claim.title}")
+            verdicts.append(check_claim(claim, setup))
+    if arguments.figures is not None:
+        from vinecast.sim.figures import draw
+
+        draw([figure for verdict in verdicts for figure in verdict.figures], arguments.figures)
+    if arguments.json:
+        print_json([verdict.as_dict() for verdict in verdicts])
+    else:
+        rows = [
+            (f"{v.claim.id} {v.claim.title}", v.claim.paper, v.measured, "yes" if v.holds else "no")
+            for v in verdicts
+        ]
+        ids = " ".join(arguments.claims)
+        title = f"vinecast reproduce {ids} --scale {arguments.scale} --seed {arguments.seed}"
+        if arguments.workload:
+            title += f" --workload {arguments.workload}"
+        print_table(("claim", "paper", "measured", "holds"), rows, title, arguments.markdown)
+    return 0 if all(verdict.holds for verdict in verdicts) else 1
+
+
+def _list_claims(claims: Any, as_json: bool) -> int:
+    listed = list(claims.values())
+    if as_json:
+        print_json([{"claim": c.id, "title": c.title, "paper": c.paper, "source": c.source} for c in listed])
+        return 0
+    rows = [(claim.id, claim.title, claim.paper, claim.source) for claim in listed]
+    print_table(("claim", "what it says", "paper", "source"), rows, "claims")
+    make_console().print(
+        "Check some with: vinecast reproduce CLAIM…, or all of them with: vinecast reproduce all"
+    )
+    return 0

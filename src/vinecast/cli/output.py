@@ -1,0 +1,87 @@
+"""What the commands print: tables, JSON, progress."""
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from vinecast.core.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def make_console() -> "Console":
+    from rich.console import Console
+
+    class Piped(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Piped(width=None if sys.stdout.isatty() else 140)
+
+
+def print_json(value: object) -> None:
+    value = _without_nan(value)
+    print(json.dumps(value, allow_nan=False, indent=2, sort_keys=True, ensure_ascii=False))  # noqa: T201
+
+
+def _without_nan(value: object) -> object:
+    """A number that is none becomes null: JSON knows no NaN."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def print_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], title: str, markdown: bool = False
+) -> None:
+    """A table for the terminal, or the same in Markdown for the documentation."""
+    if markdown:
+        lines = [f"`{title}`", "", _row(headings), _row("---" for _ in headings), *map(_row, rows)]
+        print("\n".join(lines))  # noqa: T201
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*headings, title=Text(title), show_lines=True)
+    colours = {"yes": "green", "no": "red"}
+    for row in rows:
+        table.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in row))
+    make_console().print(table)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+@contextmanager
+def need(what: str, extra: str) -> Iterator[None]:
+    """Turn a missing package into a sentence that says which extra brings it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name and error.name.startswith("vinecast"):
+            raise
+        raise MissingExtraError(what, extra, error.name or "a package") from None
+
+
+@contextmanager
+def progress(label: str, total: int) -> Iterator[Callable[[int, str], None]]:
+    """A progress bar on standard error; silent where that is not a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(label, total=total)
+
+        def tell(done: int, text: str) -> None:
+            bar.update(task, completed=done, description=text)
+
+        yield tell

@@ -1,0 +1,224 @@
+"""What can be typed, with help and examples."""
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from vinecast import __version__
+from vinecast.cli.commands import DATA_VARIABLE, bench_sim, reproduce, sim_run, sim_show, sim_workload
+from vinecast.core.errors import InputError
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that complains in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message} (see {self.prog} --help)")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands with their help."""
+    parser = _Parser(
+        prog="vinecast",
+        description="Peer-to-peer publish/subscribe: topics, content filters, durable streams; no broker.",
+        epilog="example: vinecast sim run scenarios/cyclon-churn.toml",
+    )
+    parser.add_argument("--version", action="version", version=f"vinecast {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_sim(commands)
+    _add_bench(commands)
+    _add_reproduce(commands)
+    return parser
+
+
+def _command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], about: str, example: str
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=about,
+        description=about[0].upper() + about[1:] + ".",
+        epilog=f"example: {example}",
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    return parser
+
+
+def _add_markdown(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+
+
+def _add_figures(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--figures", type=Path, metavar="DIR", help="also draw figures there, as PNG and SVG")
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help=f"folder with traces, graphs and latency matrices (default: ${DATA_VARIABLE})",
+    )
+
+
+def _add_threads(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--threads",
+        type=_positive,
+        default=_cores(),
+        metavar="N",
+        help="threads (default: all cores, %(default)s)",
+    )
+
+
+def _add_sim(commands: Any) -> None:
+    sim = commands.add_parser(
+        "sim", help="simulate", description="Simulate networks.", epilog="example: vinecast sim run FILE.toml"
+    )
+    actions = sim.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    run = _command(
+        actions,
+        "run",
+        sim_run,
+        "run a scenario and write its folder",
+        "vinecast sim run scenarios/cyclon-churn.toml",
+    )
+    run.add_argument("file", type=Path, metavar="FILE", help="the scenario, a TOML file")
+    run.add_argument("--out", type=Path, metavar="DIR", help="folder to write (default: out/NAME)")
+    run.add_argument("--force", action="store_true", help="replace an earlier run's folder")
+    run.add_argument("--seed", type=_seed, metavar="N", help="another seed than the scenario's")
+    run.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="KEY=VALUE",
+        help="another value than the scenario's, such as --set workload.kind=synthetic; can be repeated",
+    )
+    _add_figures(run)
+    _add_threads(run)
+    _add_data(run)
+
+    show = _command(actions, "show", sim_show, "show a run again", "vinecast sim show out/cyclon-churn")
+    show.add_argument("folder", type=Path, metavar="FOLDER", help="a run's folder")
+    _add_figures(show)
+
+    workload = _command(
+        actions,
+        "workload",
+        sim_workload,
+        "describe a subscription workload",
+        "vinecast sim workload follower --nodes 10000",
+    )
+    workload.add_argument(
+        "kind",
+        metavar="KIND",
+        help="random, low or high (S2 §3.6.1), follower (synthetic follower graph), or a file of edges",
+    )
+    workload.add_argument("--nodes", type=_positive, default=10_000, metavar="N", help="default: %(default)s")
+    workload.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: %(default)s")
+    workload.add_argument("--undirected", action="store_true", help="both ends of an edge follow each other")
+    _add_data(workload)
+
+
+def _add_bench(commands: Any) -> None:
+    bench = commands.add_parser(
+        "bench", help="measure speed and memory", description="Measure.", epilog="example: vinecast bench sim"
+    )
+    subjects = bench.add_subparsers(title="subjects", metavar="SUBJECT", required=True)
+    sim = _command(
+        subjects,
+        "sim",
+        bench_sim,
+        "measure the simulator's speed and memory, next to our targets",
+        "vinecast bench sim --nodes 100000 --repeat 5",
+    )
+    _add_markdown(sim)
+    sim.add_argument(
+        "--system", choices=("cyclon", "poldercast"), default="cyclon", help="default: %(default)s"
+    )
+    sim.add_argument("--quick", action="store_true", help="small populations, to see that it works")
+    sim.add_argument(
+        "--nodes", type=_positive, metavar="N", help="default: 100000, or 10000 where nodes have topics"
+    )
+    sim.add_argument("--repeat", type=_positive, default=5, metavar="N", help="rounds (default: %(default)s)")
+    sim.add_argument(
+        "--largest",
+        type=_positive,
+        metavar="N",
+        help="for the last memory test (default: 1000000; where nodes have topics, left out)",
+    )
+    sim.add_argument(
+        "--whole-trace", action="store_true", help="churn: all of the trace instead of a stretch (poldercast)"
+    )
+    _add_data(sim)
+
+
+def _add_reproduce(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "reproduce",
+        reproduce,
+        "check claims of the papers: claim, paper's value, ours, whether it holds",
+        "vinecast reproduce CY-1 CY-2 --scale small",
+    )
+    _add_markdown(parser)
+    parser.add_argument(
+        "claims", nargs="*", metavar="CLAIM", help="claim ids; none lists all; 'all' checks all"
+    )
+    parser.add_argument(
+        "--scale",
+        choices=("small", "paper"),
+        default="paper",
+        help="small: seconds; paper: the real size (default)",
+    )
+    parser.add_argument(
+        "--workload",
+        choices=("facebook", "slashdot", "twitter", "synthetic"),
+        help="whose subscriptions (default: facebook at paper scale with a data folder, else synthetic)",
+    )
+    parser.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: %(default)s")
+    _add_figures(parser)
+    _add_threads(parser)
+    _add_data(parser)
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if not 1 <= value < 2**31 - 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1 to 2^31 - 2")
+    return value
+
+
+def _seed(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 2**63:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 to 2^63 - 1")
+    return value
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """``KEY=VALUE``, the value as in TOML; what is none there is taken as a string, without its quotes."""
+    import tomllib
+
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"'{text}' is not KEY=VALUE")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except (ValueError, RecursionError):
+        return key, value
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
