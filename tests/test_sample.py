@@ -185,3 +185,27 @@ def test_samples_of_the_real_graphs(data_folder: Path, name: str, mean: float, m
     loaded = load_workload(name, 500, 1, data_folder)
     assert digest(loaded) == digest(load_workload(name, 500, 1, data_folder))
     assert digest(loaded) != digest(load_workload(name, 500, 2, data_folder))
+
+
+def test_a_pattern_with_topics_and_subscriptions_of_ones_own() -> None:
+    found = load_workload("random", 40, 1, None, topics=30, subscriptions=7)
+    assert found.topic_count == 30
+    assert set(np.diff(found.start)) == {7}
+
+
+def test_a_synthetic_workload_with_a_mean_of_ones_own() -> None:
+    found = load_workload("synthetic", 2000, 1, None, subscriptions=15)
+    assert 12 < found.count / found.nodes < 18
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen", "words"),
+    [
+        ("random", {"topics": 10, "subscriptions": 20}, "nobody can have 20 subscriptions to 10 topics"),
+        ("facebook", {"subscriptions": 20}, "they are the graph's"),
+        ("synthetic", {"topics": 20}, "its users are the topics"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused(name: str, chosen: dict[str, int], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        load_workload(name, 40, 1, None, **chosen)

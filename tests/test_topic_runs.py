@@ -383,3 +383,9 @@ def test_classes_are_shown(tmp_path: Path) -> None:
 def test_rings_that_are_complete_throughout(closed: Outcome) -> None:
     rows = [row for row in closed.rows if not row["incomplete_rings"]]
     assert "All rings were complete at every measurement." in shown(closed.summary, rows)
+
+
+def test_a_scenario_that_asks_for_more_subscriptions_than_topics_is_refused() -> None:
+    workload = {"kind": "random", "topics": 10, "subscriptions": 20}
+    with pytest.raises(InputError, match="nobody can have 20 subscriptions to 10 topics"):
+        simulate(resolve({**SMALL, "workload": workload}, Path()))

@@ -112,7 +112,8 @@ def populate(scenario: Scenario, data: Path | None) -> Profiles:
     nodes = scenario.population
     if not SYSTEMS[scenario.system].has_topics:
         return Profiles.simulated(scenario.seed, np.zeros(nodes + 1, np.int64), np.zeros(0, np.int32), 0)
-    found = load_workload(scenario.workload.kind, nodes, scenario.seed, data)
+    workload = scenario.workload
+    found = load_workload(workload.kind, nodes, scenario.seed, data, workload.topics, workload.subscriptions)
     return Profiles.simulated(scenario.seed, found.start, found.topics, found.topic_count)
 
 

@@ -89,14 +89,29 @@ def renumbered(subscriptions: Subscriptions, seed: int) -> Subscriptions:
     return subscribe(node, number[topic] if topic_count == nodes else topic, nodes, topic_count)
 
 
-def load_workload(name: str, nodes: int, seed: int, data: Path | None) -> Subscriptions:
-    """The subscriptions of so many nodes, by the name of the workload; ``data`` is the folder with graphs."""
+def load_workload(
+    name: str,
+    nodes: int,
+    seed: int,
+    data: Path | None,
+    topics: int | None = None,
+    subscriptions: int | None = None,
+) -> Subscriptions:
+    """The subscriptions of so many nodes, by the name of the workload; ``data`` is the folder with graphs.
+
+    ``topics`` (of a pattern) and ``subscriptions`` of each node (of a pattern, or on average of a synthetic
+    graph) follow from the number of nodes unless given. A real graph has its own.
+    """
+    if subscriptions is not None and name in FILES:
+        raise InputError(f'subscriptions cannot be chosen for the workload "{name}": they are the graph\'s')
+    if topics is not None and name not in PATTERNS:
+        raise InputError(f'topics cannot be chosen for the workload "{name}": its users are the topics')
     if name in FILES:
         return renumbered(_from_graph(name, nodes, seed, data), seed)
     if name == "synthetic":
-        return renumbered(synthetic(seed, nodes), seed)
+        return renumbered(synthetic(seed, nodes, subscriptions), seed)
     if name in PATTERNS:
-        return scaled_pattern(name, seed, nodes)
+        return scaled_pattern(name, seed, nodes, topics, subscriptions)
     known = ", ".join(f'"{known}"' for known in WORKLOADS)
     raise InputError(f'the workload must be one of {known}, not "{name}"')
 
@@ -130,11 +145,14 @@ def synthetic(seed: int, nodes: int, mean: float | None = None) -> Subscriptions
     return follower_graph(seed, nodes, mean=mean, std_out=2 * mean, community=community)
 
 
-def scaled_pattern(kind: str, seed: int, nodes: int) -> Subscriptions:
+def scaled_pattern(
+    kind: str, seed: int, nodes: int, topics: int | None = None, subscriptions: int | None = None
+) -> Subscriptions:
     """A pattern of S2 §3.6.1 for any number of nodes: everyone subscribes to a hundredth of the topics.
 
     Half of √nodes subscriptions each, in steps of ten, for buckets to divide them, from 10 to the paper's 50
     among 10,000 nodes (S2: 5,000 topics). Ours: it keeps topics from thinning out as quickly as nodes do.
     """
-    subscriptions = min(max(10 * round(math.sqrt(nodes) / 20), 10), 50)
-    return pattern(kind, seed, nodes, topics=100 * subscriptions, subscriptions=subscriptions)
+    if subscriptions is None:
+        subscriptions = min(max(10 * round(math.sqrt(nodes) / 20), 10), 50)
+    return pattern(kind, seed, nodes, topics or 100 * subscriptions, subscriptions)

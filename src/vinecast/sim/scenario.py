@@ -62,6 +62,10 @@ class WorkloadConfig:
 
     kind: str = limited("synthetic", one_of=WORKLOADS)
     """A sample of a social graph (in the data folder), or a synthetic one, or a pattern (sim/sample.py)."""
+    topics: int | None = limited(None, at_least=1)
+    """How many topics there are, for a pattern; unless given, as many as suit the number of nodes."""
+    subscriptions: int | None = limited(None, at_least=1)
+    """Topics a node, for a pattern or, on average, for a synthetic graph; likewise."""
 
 
 @dataclass(frozen=True, slots=True)
