@@ -24,6 +24,7 @@ from vinecast.core.events import (
 from vinecast.core.interest import Scratch, gather, make_scratch
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles
+from vinecast.core.silence import SilenceMemory
 from vinecast.protocols.rings import Rings, RingsAnswer, RingsConfig, RingsRequest, rules
 from vinecast.protocols.rings.rules import AGE_MAX, Ages, Peers
 
@@ -199,7 +200,10 @@ class World:
         self.profiles = profiles_of(ALL_ONE if topics is None else topics)
         beside: Callable[[int], int] = lambda count: gather(self.scratch, count, *arrays_of(self.others))  # noqa: E731
         chosen = RingsConfig(**{"exchange": "paper", **config})  # type: ignore[arg-type]
-        self.node = Rings(chosen, 5, me, self.profiles, self.scratch, beside, first_after_us=7)
+        self.memory = SilenceMemory()
+        self.node = Rings(
+            chosen, 5, me, self.profiles, self.scratch, beside, first_after_us=7, silence=self.memory
+        )
         assert self.node.handle(Start(), 0) == [SetTimer("rings", 7)]
 
     def row(self, row: int = 0) -> list[int]:
@@ -449,3 +453,26 @@ def test_whatever_peers_send_the_rows_stay_sound(
 def test_a_wrong_configuration_is_refused(wrong: dict[str, float], words: str) -> None:
     with pytest.raises(InputError, match=words):
         RingsConfig(**wrong)  # type: ignore[arg-type]
+
+
+def test_what_others_say_of_a_silent_partner_is_believed_when_it_is_news() -> None:
+    world = World(5, [(3, 9), (6, 1)])
+    assert world.ask().to == 3
+    world.others = [(6, 1)]
+    world.memory.cycle = 10
+    world.ask()  # notices that 3 stayed silent
+    world.memory.cycle = 14
+    world.node.handle(Received(6, request(1, [(3, 5)])), 0)
+    assert 3 not in world.row()
+    world.node.handle(Received(6, request(1, [(3, 2)])), 0)
+    assert 3 in world.row()
+
+
+def test_who_speaks_is_not_silent() -> None:
+    world = World(5, [(3, 9), (6, 1)])
+    assert world.ask().to == 3
+    world.others = []
+    world.ask()
+    world.node.handle(Received(3, request(1, [])), 0)
+    world.node.handle(Received(6, request(1, [(3, 50)])), 0)
+    assert world.ages()[3] == 0
