@@ -122,19 +122,19 @@ def events_before_rings(setup: Setup) -> Measured:
 
 
 def without_vicinity(setup: Setup) -> Measured:
-    """PC-3: by the cycles until all but a hundredth of the ring links are in place.
-
-    S0 compares curves. That point is on both; 99 % of *rings* can be far beyond it, since one missing link
-    makes a ring incomplete.
-    """
+    """PC-3: by the cycles until 99 % of rings are complete, and until 99 % of their links are in place."""
     with_it = converge(setup, PAPER)
-    base = with_it.first(with_it.missing, DONE) or len(with_it.missing)
-    most = 8 * base
+    base = with_it.first(with_it.incomplete, DONE)
+    most = 8 * (base or len(with_it.incomplete))
     without = converge(setup, WITHOUT_VICINITY, most, DONE)
-    took = without.first(without.missing, DONE)
-    ratio = took / base if took is not None else None
-    factor = f"{ratio:.1f} times" if ratio is not None else "more than 8 times"
-    text = f"99 % of ring links after {_cycles(took, most)} cycles instead of {base}: {factor}"
+    took = without.first(without.incomplete, DONE)
+    ratio = took / base if took is not None and base is not None else None
+    factor = f"{ratio:.1f} times" if ratio is not None else f"more than {most / (base or most):.0f} times"
+    links = without.first(without.missing, DONE), with_it.first(with_it.missing, DONE)
+    text = (
+        f"99 % of rings after {_cycles(took, most)} cycles instead of {_cycles(base, most)}: {factor}; 99 % "
+        f"of their links after {_cycles(links[0], most)} instead of {_cycles(links[1], most)}"
+    )
     holds = ratio is not None and 3 <= ratio <= 6
     figures = (
         _convergence_figure(setup, PAPER),

@@ -112,7 +112,7 @@ class Convergence:
 def converge(
     setup: Setup, config: PolderCastConfig, most: int = MOST_CYCLES, enough: float = 0.0
 ) -> Convergence:
-    """Run until no more than so many ring links are missing, publishing on every topic after each cycle."""
+    """Run until no more than so many rings are incomplete, publishing on every topic after each cycle."""
     name, nodes, data = workload_of(setup), nodes_of(setup), setup.data
     return _converge(name, nodes, setup.seed, setup.threads, data, config, most, enough)
 
@@ -151,7 +151,7 @@ def _converge(
         wrong &= targets.higher != NOBODY
         settled[owner[wrong]] = cycle + 2
         closed[sweep.profiles.topics[wrong]] = cycle + 2
-        if state.missing_links <= enough:
+        if state.incomplete_rings <= enough:
             break
     engine.watch = None
     control += meter.messages.sum(axis=0)
