@@ -39,6 +39,7 @@ from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.rings import RingsAnswer, RingsConfig, RingsRequest
 from vinecast.protocols.vicinity import VicinityConfig, VicinityRequest
 from vinecast.sim.workload import pattern
+from vinecast.systems import SYSTEMS
 from vinecast.systems.poldercast import SHORTCUTS, PolderCast, PolderCastConfig, PolderCastEvent
 
 PEERS, TOPICS = 12, 4
@@ -491,3 +492,20 @@ def test_a_nested_configuration_is_read_and_written() -> None:
 def test_a_mistake_is_named_by_its_path(table: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         read(PolderCastConfig, table, "poldercast")
+
+
+def test_whoever_begins_with_nothing_can_subscribe_to_everything() -> None:
+    """Built as scenarios build it: room for topics must not depend on who subscribed at the beginning."""
+    nothing = Profiles.simulated(1, np.zeros(4, np.int64), np.zeros(0, np.int32), 5)
+    config = PolderCastConfig()
+    make = SYSTEMS["poldercast"].machines(config, 1, nothing)
+    nodes = [make(node) for node in range(3)]
+    for node in nodes:
+        for topic in range(5):
+            assert node.handle(Subscribe(topic), 0) == []
+    assert nothing.cnt.tolist() == [5, 5, 5]
+    for me, node in enumerate(nodes):
+        entries = np.array([(me + 1) % 3], np.int32), np.zeros(1, np.uint16)
+        node.handle(Received((me + 2) % 3, RingsRequest(1, *entries)), 0)
+        assert isinstance(node, PolderCast)
+        assert (node.rings.peers[:, 0] != NOBODY).all()

@@ -11,7 +11,6 @@ import pytest
 
 from vinecast.core.draws import below_array
 from vinecast.core.events import Publish
-from vinecast.core.interest import make_scratch
 from vinecast.core.profiles import Profiles
 from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.protocols.cyclon import CyclonConfig
@@ -23,6 +22,7 @@ from vinecast.sim.network import Network, NetworkConfig
 from vinecast.sim.overlay import random_views
 from vinecast.sim.sweep import SweepEngine
 from vinecast.sim.workload import Subscriptions, follower_graph, pattern
+from vinecast.systems import SYSTEMS
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
 from vinecast.systems.poldercast_events import Delays, Spread
 from vinecast.systems.poldercast_sweep import PolderCastSweep
@@ -53,11 +53,9 @@ class Twins:
         self.sweep = PolderCastSweep(config, seed, profiles())
         self.sweeper = SweepEngine(self.sweep, config.period_us, "synchronous", threads)
         self.profiles = profiles()
-        most = int(self.profiles.cnt.max())
-        scratch = make_scratch(self.nodes, subscriptions.topic_count, most, config.most)
         self.trace: list[TraceRecord] = []
         self.engine = EventEngine(
-            lambda node: PolderCast(config, seed, node, self.profiles, scratch),
+            SYSTEMS["poldercast"].machines(config, seed, self.profiles),
             self.nodes,
             seed,
             Network(NetworkConfig(latency_ms=20.0), seed, self.nodes),
@@ -136,6 +134,12 @@ def test_machines_equal_the_sweep_without_vicinity() -> None:
 def test_machines_equal_the_sweep_with_informed_exchanges(nodes: int, seed: int) -> None:
     informed = RingsConfig(gossip_size=4, period_s=3.0, exchange="informed")
     live_through_it(nodes, seed, config=dataclasses.replace(config_of(), rings=informed))
+
+
+@pytest.mark.parametrize("exchange", ["paper", "informed"])
+def test_machines_equal_the_sweep_with_one_neighbour_a_side(exchange: str) -> None:
+    narrow = RingsConfig(size=2, gossip_size=2, period_s=3.0, exchange=exchange)
+    live_through_it(50, 4, config=dataclasses.replace(config_of(), rings=narrow))
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:

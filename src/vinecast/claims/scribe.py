@@ -258,8 +258,9 @@ def churn_run(subscriptions: Subscriptions, masks: Iterator[NDArray[np.bool_]], 
                 coming, choose_contacts(seed, cycle, coming, np.flatnonzero(old & mask), CONTACTS), True
             )
         world.advance()
-        spread = publish_frozen(machines, mask, profiles, seed, cycle, world.engine.now_us)
-        missed.append(1 - spread_stats(spread, profiles, mask & old).hit_ratio)
+        joined = mask & old
+        spread = publish_frozen(machines, mask, profiles, seed, cycle, world.engine.now_us, joined)
+        missed.append(1 - spread_stats(spread, profiles, joined).hit_ratio)
         old = mask
     return missed
 

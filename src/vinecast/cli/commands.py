@@ -128,7 +128,7 @@ def bench_sim(arguments: argparse.Namespace) -> int:
 
     title = "vinecast bench sim"
     if arguments.system == "poldercast":
-        title += " --system poldercast" + (" --data DIR" if arguments.data else "")
+        title += " --system poldercast" + (" --data DIR" if _data_folder(arguments) else "")
         sizes = QUICK if arguments.quick else Sizes()
         sizes = replace(sizes, nodes=arguments.nodes or sizes.nodes)
         data, largest = _data_folder(arguments), arguments.largest
@@ -179,6 +179,8 @@ def reproduce(arguments: argparse.Namespace) -> int:
         title = f"vinecast reproduce {ids} --scale {arguments.scale} --seed {arguments.seed}"
         if arguments.workload:
             title += f" --workload {arguments.workload}"
+        if data is not None:
+            title += " --data DIR"
         print_table(("claim", "paper", "measured", "holds"), rows, title, arguments.markdown)
     return 0 if all(verdict.holds for verdict in verdicts) else 1
 

@@ -87,7 +87,7 @@ def make_scratch(peers: int, topics: int, topics_a_node: int, most: int, places:
         worth=np.zeros(most, dtype=np.uint64),
         slot=np.zeros(peers, dtype=np.int32),
         weight=np.zeros(candidates, dtype=np.int32),
-        gap=np.zeros((topics_a_node + 1, 2), dtype=np.int64),
+        gap=np.zeros((max(topics_a_node, 1) + 1, 2), dtype=np.int64),
         near=np.zeros((max(topics_a_node, 1), places), dtype=np.int32),
         near_ages=np.zeros((max(topics_a_node, 1), places), dtype=np.uint16),
     )

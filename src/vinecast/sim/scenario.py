@@ -75,7 +75,7 @@ class PublishConfig:
     every: int = limited(1, at_least=1)
     """Cycles from one publication to the next; the last cycle always has one."""
     warm_up: int = limited(0, at_least=0)
-    """Cycles that a node must have been on line for before it is held to what is published (S0 §6.6)."""
+    """Cycles that a node must have been on line for before it publishes, and is held to events (S0 §6.6)."""
     matrix: str | None = None
     """A table of round-trip times that gives a sweep's events latencies; machines have a network."""
 

@@ -109,7 +109,7 @@ class TopicWatch:
         self._node_cycles += int(online.sum())
         if isinstance(self._world, EventWorld) and self._is_due(cycle):
             self.meter.begin(cycle * self.profiles.topic_ids.size)
-            self._world.publish(cycle)
+            self._world.publish(cycle, self._expected())
 
     def row(self, cycle: int) -> dict[str, float | None]:
         """The topics' columns after a cycle."""
@@ -166,7 +166,8 @@ class TopicWatch:
         if isinstance(self._world, SweepWorld):
             sweep = self._world.engine.sweep
             assert isinstance(sweep, PolderCastSweep)
-            return sweep.publish(cycle, delays=self._delays).run(self._world.engine.divide)
+            publication = sweep.publish(cycle, delays=self._delays, publishers=self._expected())
+            return publication.run(self._world.engine.divide)
         return self.meter.spread
 
 

@@ -172,16 +172,17 @@ class EventWorld:
         self.online[nodes] = False
         self._changed_us[nodes] = at_us
 
-    def publish(self, epoch: int) -> None:
+    def publish(self, epoch: int, publishers: NDArray[np.bool_]) -> None:
         """Let one event be published on every topic after five sixths of the cycle, by a random subscriber.
 
         Topic t's event is epoch × topics + t. Whoever comes up only after that moment publishes nothing.
+        publishers: [node], who may
         """
         at_us = self.cycle * self._period_us + self._period_us * 5 // 6
-        publishers = choose_publishers(self._seed, epoch, self._profiles, self.online)
-        for topic, node in enumerate(publishers.tolist()):
+        chosen = choose_publishers(self._seed, epoch, self._profiles, self.online & publishers)
+        for topic, node in enumerate(chosen.tolist()):
             if node != NOBODY:
-                self.engine.command(node, at_us, Publish(topic, epoch * publishers.size + topic))
+                self.engine.command(node, at_us, Publish(topic, epoch * chosen.size + topic))
 
     def _at(self, nodes: Nodes) -> NDArray[np.int64]:
         """The beginning of the cycle, or when the node last came or went, if that is still to come."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.interest import make_scratch
+from vinecast.core.interest import TOPICS_MAX, make_scratch
 from vinecast.core.machine import Machine
 from vinecast.core.profiles import Profiles
 from vinecast.core.sweep import Sweep
@@ -53,9 +53,9 @@ def _cyclon_sweep(config: CyclonConfig, seed: int, profiles: Profiles) -> Sweep:
 
 
 def _poldercast_machines(config: PolderCastConfig, seed: int, profiles: Profiles) -> Machines:
-    topics, most = profiles.topic_ids.size, int(profiles.cnt.max(initial=0))
-    scratch = make_scratch(profiles.peers, topics, most, config.most)  # one for all: machines take turns
-    return lambda node: PolderCast(config, seed, node, profiles, scratch)
+    topics = profiles.topic_ids.size  # a node may come to subscribe to as many, or to as many as it can
+    room = make_scratch(profiles.peers, topics, min(topics, TOPICS_MAX), config.most, config.rings.size)
+    return lambda node: PolderCast(config, seed, node, profiles, room)  # one for all: they take turns
 
 
 def _scribe_machines(config: ScribeConfig, seed: int, profiles: Profiles) -> Machines:

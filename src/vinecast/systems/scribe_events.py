@@ -31,13 +31,15 @@ def publish_frozen(
     seed: int,
     epoch: int,
     now_us: int,
+    publishers: NDArray[np.bool_] | None = None,
 ) -> Spread:
     """One event for every topic, each from a random on-line subscriber; topic t's is epoch × topics + t.
 
-    The network loses nothing but what is sent to nodes that are off line. online: [node]
+    The network loses nothing but what is sent to nodes that are off line. online, publishers: [node], or all
     """
     topics, pool = profiles.topic_ids.size, profiles.topics.size
-    publisher = choose_publishers(seed, epoch, profiles, online)
+    able = online if publishers is None else online & publishers
+    publisher = choose_publishers(seed, epoch, profiles, able)
     spread = Spread(publisher, np.full(pool, MISSED, dtype=np.int16), np.zeros(pool, dtype=np.uint16))
     up = online.tolist()
     for topic in np.flatnonzero(publisher != NOBODY).tolist():
