@@ -509,3 +509,18 @@ def test_whoever_begins_with_nothing_can_subscribe_to_everything() -> None:
         node.handle(Received((me + 2) % 3, RingsRequest(1, *entries)), 0)
         assert isinstance(node, PolderCast)
         assert (node.rings.peers[:, 0] != NOBODY).all()
+
+
+@pytest.mark.parametrize("shortcuts", ["vicinity", "mixed"])
+def test_shortcuts_from_a_layer_that_is_not_there_are_refused(shortcuts: str) -> None:
+    with pytest.raises(InputError, match="needs with_vicinity"):
+        PolderCastConfig(with_vicinity=False, shortcuts=shortcuts)
+
+
+def test_subscribing_again_changes_nothing() -> None:
+    node = make_node(5, contacts=(0, 9))
+    meet_on_rings(node, [4, 6])
+    before = node.profiles.gaps.copy(), node.rings.peers.copy()
+    assert node.handle(Subscribe(0), 0) == []
+    assert np.array_equal(node.profiles.gaps, before[0])
+    assert np.array_equal(node.rings.peers, before[1])

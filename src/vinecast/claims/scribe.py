@@ -51,7 +51,6 @@ HOPS_RATIO, HOPS_WITHIN = 1.7, 0.15  # S0 §6.4: "almost 1.7 times higher"; how 
 MUCH, MOST = 0.8, 0.9  # S0 §6.5: over 90 % of nodes, more than 80 % of their traffic
 CHURN_RATIO, CHURN_WITHIN = 10.0, 2.0  # S0 §6.6: "almost 10 times"; within a factor of two, ours
 WARM = 60  # cycles of PolderCast before it is measured: S0 §6.2
-SETTLED = 20  # cycles after which churn is measured, as in PC-10
 FANOUT = 2  # PolderCast's slowest (S0 Fig. 8a)
 
 
@@ -216,7 +215,7 @@ def churn_against_scribe(setup: Setup) -> Measured:
             poldercast_churn.WARM_UPS[:1],
         ).missed[0],
     }
-    late = {system: np.array(series[SETTLED:]) for system, series in missed.items()}
+    late = {system: np.array(series[poldercast_churn.SETTLED :]) for system, series in missed.items()}
     mean = {system: float(series.mean()) for system, series in late.items()}
     ratio = mean["Scribe"] / mean["PolderCast"] if mean["PolderCast"] > 0 else None
     times = f"{ratio:.1f} times" if ratio is not None else "PolderCast misses nothing"

@@ -190,6 +190,8 @@ def relays(sweep: PolderCastSweep) -> int:
     wanted = np.sort(owner * sweep.profiles.topic_ids.size + topics)
     carriers = sweep.carriers().astype(np.int64)
     asked = (carriers * sweep.profiles.topic_ids.size + topics[:, None])[carriers != NOBODY]
+    if asked.size == 0:
+        return 0
     found = np.searchsorted(wanted, asked)
     return int((wanted[np.minimum(found, wanted.size - 1)] != asked).sum())
 

@@ -206,7 +206,7 @@ def summarise(
     if SYSTEMS[scenario.system].has_topics:
         summary["workload"] = scenario.workload.kind
         summary["topics"] = profiles.topic_ids.size
-        summary["subscriptions_mean"] = profiles.topics.size / profiles.peers
+        summary["subscriptions_mean"] = int(profiles.cnt.sum()) / profiles.peers
     if isinstance(world, SweepWorld):
         summary["setting"] = scenario.sweep.setting
         summary["state_bytes_per_node"], summary["scratch_bytes_per_node"] = world.engine.bytes_per_node

@@ -83,6 +83,8 @@ class PolderCastConfig:
 
     def __post_init__(self) -> None:
         check(self)
+        if not self.with_vicinity and self.shortcuts in ("vicinity", "mixed"):
+            raise InputError(f'shortcuts = "{self.shortcuts}" needs with_vicinity = true')
 
     @property
     def period_us(self) -> int:
@@ -218,6 +220,8 @@ class PolderCast:
         if not known or topics.size > min(TOPICS_MAX, self._scratch.near.shape[0]):
             return [Count("poldercast.refused subscription")]
         before = self._topics.copy()
+        if np.array_equal(before, topics):
+            return []
         self.rings.resubscribe(before, topics)
         self.profiles.set_topics(self.me, topics.astype(np.int32), self.rings.coverage())
         return []
