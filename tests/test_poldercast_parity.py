@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from vinecast.core.draws import below_array
+from vinecast.core.errors import Bug
 from vinecast.core.events import Publish
 from vinecast.core.profiles import Profiles
 from vinecast.core.trace import TraceKind, TraceRecord
@@ -267,3 +268,11 @@ def test_the_bits_do_not_depend_on_compilation_process_or_hash_seed() -> None:
             [sys.executable, "-c", CHILD, here], env=environment, check=True, capture_output=True, text=True
         )
         assert child.stdout.strip() == expected
+
+
+def test_a_sweep_whose_nodes_changed_their_topics_says_so() -> None:
+    twins = Twins(small_world(20, 1), 1, config_of())
+    profiles = twins.sweep.profiles
+    profiles.set_topics(0, np.array([1], np.int32), np.zeros(1, np.uint8))
+    with pytest.raises(Bug, match="keep the topics"):
+        twins.sweeper.run(1)

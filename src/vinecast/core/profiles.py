@@ -70,6 +70,8 @@ class Profiles:
         self.topics: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self.coverage: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
         self.gaps: NDArray[np.uint32] = np.zeros(0, dtype=np.uint32)
+        self.changes = 0
+        """How often somebody's topics were replaced."""
         self._subscribers: Subscribers | None = None
         self._free: dict[int, list[int]] = {}
         self._room: dict[int, int] = {}
@@ -147,6 +149,7 @@ class Profiles:
         rows = slice(int(self.beg[peer]), int(self.beg[peer]) + topics.size)
         self.topics[rows], self.coverage[rows], self.gaps[rows] = topics, coverage, GAPS_UNKNOWN
         self.cnt[peer] = topics.size
+        self.changes += 1
         self._subscribers = None
 
     def _take_place(self, size: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ sixth of the period. There is no sequential setting: nothing we measure needs on
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.errors import InputError
+from vinecast.core.errors import Bug, InputError
 from vinecast.core.exchange import group_requests
 from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
 from vinecast.core.machine import NOBODY
@@ -103,6 +103,8 @@ class PolderCastSweep:
 
     def synchronous_phases(self, workers: int = 1) -> tuple[Phase, ...]:
         """Cyclon's phases, the profiles, Vicinity's phases, Rings' phases."""
+        if self.profiles.changes:
+            raise Bug("a sweep's nodes keep the topics that they begin with; use machines")
         self.scratch_of(workers - 1)
         layers = self._vicinity_phases() if self.config.with_vicinity else ()
         refresh = Phase("refresh profiles", self._refresh)

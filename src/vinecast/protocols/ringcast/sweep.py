@@ -23,6 +23,9 @@ from vinecast.protocols.ringcast.rules import Peers
 MISSED = -1
 """The hops and the latency of a subscriber that an event did not reach."""
 
+MOST_HOPS = 0x7FFF
+"""As many hops as are told apart; only a ring without shortcuts has ways as long."""
+
 UNTOLD = 1 << 62
 """The first copy of somebody who is on line and has none yet: later than any."""
 
@@ -129,7 +132,7 @@ def put_down(
         memory.eligible[subscribers.node[i]] = 0
         first = memory.first[place]
         if first != UNTOLD and first != OFFLINE:
-            hops[row] = first >> 32
+            hops[row] = min(int(first >> 32), MOST_HOPS)
             copies[row] = memory.copies[place]
 
 
