@@ -15,7 +15,7 @@ from vinecast.sim.figures import merged
 seen: list[Setup] = []
 
 
-SIZE_MATTERS = {"PC-3", "PC-7", "PC-8", "PC-9", "PC-10", "PC-10S"}
+SIZE_MATTERS = {"PC-3", "PC-7", "PC-8", "PC-9", "PC-10S"}
 """Claims about large networks that a small one cannot be held to; here they are only measured."""
 
 

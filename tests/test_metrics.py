@@ -5,6 +5,7 @@ import pytest
 
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles
+from vinecast.core.spread import Spread
 from vinecast.sim.metrics import (
     class_means,
     class_rows,
@@ -16,7 +17,6 @@ from vinecast.sim.metrics import (
     spread_stats,
 )
 from vinecast.systems.poldercast import PolderCastConfig
-from vinecast.systems.poldercast_events import Spread
 from vinecast.systems.poldercast_sweep import PolderCastSweep
 
 # Node 0 wants topics 0 and 1, node 1 topic 0, node 2 topics 0 and 1, node 3 nothing but topic 2.

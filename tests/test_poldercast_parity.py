@@ -13,6 +13,7 @@ from vinecast.core.draws import below_array
 from vinecast.core.errors import Bug
 from vinecast.core.events import Publish
 from vinecast.core.profiles import Profiles
+from vinecast.core.spread import Spread
 from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.rings import RingsConfig
@@ -25,7 +26,7 @@ from vinecast.sim.sweep import SweepEngine
 from vinecast.sim.workload import Subscriptions, follower_graph, pattern
 from vinecast.systems import SYSTEMS
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
-from vinecast.systems.poldercast_events import Delays, Spread
+from vinecast.systems.poldercast_events import Delays
 from vinecast.systems.poldercast_sweep import PolderCastSweep
 
 

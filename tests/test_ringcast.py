@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from vinecast.core.draws import below, purpose, stream
 from vinecast.core.interest import begin_gathering, gather, make_scratch
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Profiles, Table
+from vinecast.core.profiles import Profiles, Table, row_of
 from vinecast.protocols.ringcast import rules, timed
 
 LOWER, HIGHER, SENDER = 1, 2, 9
@@ -188,7 +188,7 @@ def test_the_coin_is_fair_and_depends_on_node_and_event() -> None:
 
 @given(Topics, st.integers(0, PEERS - 1), st.integers(-1, TOPICS))
 def test_who_subscribes_is_read_from_the_profile(topics: list[set[int]], peer: int, topic: int) -> None:
-    assert rules.subscribes(table_of(topics), peer, topic) == (topic in topics[peer])
+    assert (row_of(table_of(topics), peer, topic) >= 0) == (topic in topics[peer])
 
 
 # The queue of copies.

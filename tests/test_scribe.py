@@ -29,6 +29,7 @@ from vinecast.core.events import (
 from vinecast.core.events import TimerFired as Fired
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles, choose_publishers
+from vinecast.core.spread import MISSED
 from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.protocols.multicast_tree import TreeConfig, TreeEvent, TreeHeartbeat, TreeJoin, TreePublish
 from vinecast.protocols.pastry import (
@@ -38,7 +39,6 @@ from vinecast.protocols.pastry import (
     PastryGoodbye,
     PastryWelcome,
 )
-from vinecast.protocols.ringcast.sweep import MISSED
 from vinecast.sim.engine import EventEngine
 from vinecast.sim.metrics import spread_of
 from vinecast.sim.network import Network, NetworkConfig

@@ -27,7 +27,14 @@ from vinecast.claims.poldercast_network import (
     workload_of,
 )
 from vinecast.core.errors import InputError
-from vinecast.sim.metrics import popularity, publish_and_measure, ring_degree, ring_state, ring_targets
+from vinecast.sim.metrics import (
+    means_by_size,
+    popularity,
+    publish_and_measure,
+    ring_degree,
+    ring_state,
+    ring_targets,
+)
 from vinecast.sim.workload import Subscriptions
 from vinecast.systems.poldercast import PolderCastConfig
 
@@ -92,7 +99,7 @@ def _ring_claim(setup: Setup, config: PolderCastConfig) -> Measured:
 def _control_figure(setup: Setup, config: PolderCastConfig) -> Figure:
     """PolderCast's part of S0 Fig. 9: messages by the number of subscriptions, averaged in classes."""
     run = converge(setup, config)
-    sizes, messages = _means(sweep_of(run.engine).table.cnt, run.control, by_class=True)
+    sizes, messages = means_by_size(sweep_of(run.engine).table.cnt, run.control, by_class=True)
     a_cycle = [value / len(run.incomplete) for value in messages]
     series = Series(f"PolderCast, {CURVES[config]}", sizes, a_cycle)
     panel = Panel(CONTROL, "subscriptions", "sent and received a cycle", (series,), log_x=True, log_y=True)
@@ -174,23 +181,9 @@ def _size_figure(setup: Setup, run: Convergence) -> Figure:
 def _by_size(
     title: str, label: str, size: NDArray[np.int32] | NDArray[np.int64], y: NDArray[np.int64]
 ) -> Panel:
-    one, by_class = _means(size, y, by_class=False), _means(size, y, by_class=True)
+    one, by_class = means_by_size(size, y, by_class=False), means_by_size(size, y, by_class=True)
     series = (Series("mean of one size", *one, style="points"), Series("mean of a class of sizes", *by_class))
     return Panel(title, title, label, series, log_x=True)
-
-
-def _means(
-    size: NDArray[np.int32] | NDArray[np.int64], y: NDArray[np.int64], by_class: bool
-) -> tuple[list[float], list[float]]:
-    """Mean of y for every size above zero, or for every class of sizes (1, 2–3, 4–7, …)."""
-    there = size > 0
-    size, y = size[there], y[there]
-    key = np.floor(np.log2(size)).astype(np.int64) if by_class else size.astype(np.int64)
-    count = np.bincount(key)
-    full = np.flatnonzero(count)
-    x_mean = np.bincount(key, weights=size)[full] / count[full]
-    y_mean = np.bincount(key, weights=y)[full] / count[full]
-    return x_mean.tolist(), y_mean.tolist()
 
 
 def degree(setup: Setup) -> Measured:
@@ -214,7 +207,7 @@ def degree(setup: Setup) -> Measured:
 def _degree_figure(setup: Setup, size: NDArray[np.int32], distinct: NDArray[np.int64]) -> Figure:
     """S0 Fig. 7."""
     ours, most = "ring degree", "two links a topic"
-    sizes, degrees = _means(size, distinct, by_class=False)
+    sizes, degrees = means_by_size(size, distinct, by_class=False)
     against = Panel(
         "degree against subscriptions",
         "subscriptions of a node",

@@ -35,7 +35,7 @@ from vinecast.core.traffic import Counts, unwanted_overall, unwanted_share
 from vinecast.protocols.multicast_tree import TreeConfig
 from vinecast.protocols.multicast_tree.sweep import Detours, Forest, hops_of, traffic_of
 from vinecast.sim.churn import on_off, read_avt
-from vinecast.sim.metrics import publish_and_measure, spread_stats
+from vinecast.sim.metrics import means_by_size, publish_and_measure, spread_stats
 from vinecast.sim.network import Network, NetworkConfig
 from vinecast.sim.overlay import random_views
 from vinecast.sim.sample import load_workload
@@ -146,7 +146,7 @@ def unwanted_traffic(setup: Setup) -> Measured:
     quantiles = {
         name: np.quantile(unwanted_share(counts), parts).tolist() for name, counts in readings.items()
     }
-    sizes, above = _by_size(scribe, unwanted_share(routed.passing) > MUCH)
+    sizes, above = means_by_size(scribe.profiles.cnt, unwanted_share(routed.passing) > MUCH, by_class=True)
     values: dict[str, Any] = {
         "nodes_above": many,
         "nodes_above_by_subscriptions": {"subscriptions": sizes, "nodes_above": above},
@@ -172,18 +172,10 @@ def unwanted_traffic(setup: Setup) -> Measured:
 
 def _control_figure(setup: Setup, scribe: Scribe, control: NDArray[np.int64]) -> Figure:
     """Scribe's part of S0 Fig. 9: heartbeats a cycle, by the number of subscriptions."""
-    series = Series("Scribe, heartbeats", *_by_size(scribe, control))
+    series = Series("Scribe, heartbeats", *means_by_size(scribe.profiles.cnt, control, by_class=True))
     panel = Panel(CONTROL, "subscriptions", "sent and received a cycle", (series,), (), True, True)
     title = f"S0 Fig. 9: control messages ({where(setup)})"
     return Figure(figure_name(9, workload_of(setup)), title, (panel,))
-
-
-def _by_size(scribe: Scribe, of_nodes: NDArray[Any]) -> tuple[list[float], list[float]]:
-    """Nodes with 1, 2–3, 4–7, … subscriptions: how many these are on average, and the average of a value."""
-    size = scribe.profiles.cnt
-    classes = np.floor(np.log2(np.maximum(size, 1))).astype(np.int64)
-    members = [(size > 0) & (classes == found) for found in np.unique(classes[size > 0])]
-    return [float(size[here].mean()) for here in members], [float(of_nodes[here].mean()) for here in members]
 
 
 # Churn.

@@ -126,8 +126,13 @@ def bench_sim(arguments: argparse.Namespace) -> int:
         from vinecast.sim.bench import bench_sim
         from vinecast.sim.bench_poldercast import QUICK, Sizes, bench_poldercast
 
-    title = "vinecast bench sim"
+    title = f"vinecast bench sim --repeat {arguments.repeat}"
+    for option in ("nodes", "largest"):
+        if getattr(arguments, option):
+            title += f" --{option} {getattr(arguments, option)}"
+    title += " --quick" if arguments.quick else ""
     if arguments.system == "poldercast":
+        title += " --whole-trace" if arguments.whole_trace else ""
         title += " --system poldercast" + (" --data DIR" if _data_folder(arguments) else "")
         sizes = QUICK if arguments.quick else Sizes()
         sizes = replace(sizes, nodes=arguments.nodes or sizes.nodes)

@@ -18,7 +18,7 @@ from vinecast.core.circle import simulated_ids
 from vinecast.core.draws import below, draw_array, purpose, stream, substream
 from vinecast.core.errors import Bug
 from vinecast.core.machine import NOBODY
-from vinecast.core.rule import rule
+from vinecast.core.rule import inner_rule, rule
 
 GAPS_UNKNOWN = 0xFFFF_FFFF
 """Nobody on either side."""
@@ -164,6 +164,20 @@ class Profiles:
             self.coverage = np.concatenate([self.coverage, np.zeros(more, dtype=np.uint8)])
             self.gaps = np.concatenate([self.gaps, np.full(more, GAPS_UNKNOWN, dtype=np.uint32)])
         return begin, 1 << power
+
+
+@inner_rule
+def row_of(table: Table, peer: int, topic: int) -> int:
+    """Where a peer's topic stands in the pool, or −1 if its profile does not have it (binary search)."""
+    low, end = int(table.beg[peer]), int(table.beg[peer]) + int(table.cnt[peer])
+    high = end
+    while low < high:
+        middle = (low + high) // 2
+        if table.topics[middle] < topic:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and table.topics[low] == topic else -1
 
 
 @rule

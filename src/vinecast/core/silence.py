@@ -2,7 +2,7 @@
 
 Peers leave views by silence only (S0 §5.4), and whoever has not noticed yet hands a dead peer on. What is
 said about a peer is as old as its age: it is worth believing only if it is younger than the silence. Without
-this memory the layers, and nodes among each other, bring the dead back to life for dozens of cycles (ours;
+this memory the layers, and nodes among each other, bring the dead back to life again and again (ours;
 S0 has no such memory).
 """
 

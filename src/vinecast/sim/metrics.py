@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles, Table
 from vinecast.core.rule import rule
+from vinecast.core.spread import MISSED, Spread
 from vinecast.core.trace import TraceKind, TraceRecord
-from vinecast.protocols.ringcast.sweep import MISSED
-from vinecast.systems.poldercast_events import Delays, Spread
+from vinecast.systems.poldercast_events import Delays
 from vinecast.systems.poldercast_sweep import PolderCastSweep
 
 if TYPE_CHECKING:
@@ -329,6 +329,20 @@ def class_rows(events: Tally, rings: Tally | None) -> list[dict[str, Any]]:
                 }
             )
     return rows
+
+
+def means_by_size(
+    size: NDArray[np.int32] | NDArray[np.int64], y: NDArray[Any], by_class: bool
+) -> tuple[list[float], list[float]]:
+    """Mean of y for every size above zero, or for every class of sizes (1, 2–3, 4–7, …)."""
+    there = size > 0
+    size, y = size[there], y[there]
+    key = np.floor(np.log2(size)).astype(np.int64) if by_class else size.astype(np.int64)
+    count = np.bincount(key)
+    full = np.flatnonzero(count)
+    x_mean = np.bincount(key, weights=size)[full] / count[full]
+    y_mean = np.bincount(key, weights=y)[full] / count[full]
+    return x_mean.tolist(), y_mean.tolist()
 
 
 def class_means(

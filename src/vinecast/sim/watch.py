@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from vinecast.core.errors import Bug
 from vinecast.core.profiles import Profiles
+from vinecast.core.spread import Spread
 from vinecast.core.traffic import unwanted_overall
 from vinecast.sim.metrics import (
     LATENCIES,
@@ -29,7 +30,7 @@ from vinecast.sim.scenario import Resolved
 from vinecast.sim.traffic import Meter
 from vinecast.sim.wire import SENT, ControlMeter
 from vinecast.sim.world import EventWorld, SweepWorld, World
-from vinecast.systems.poldercast_events import Delays, Spread
+from vinecast.systems.poldercast_events import Delays
 from vinecast.systems.poldercast_sweep import PolderCastSweep
 
 RING_COLUMNS = ("missing_links", "incomplete_rings")

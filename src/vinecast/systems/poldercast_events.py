@@ -1,16 +1,15 @@
 """PolderCast's events in a sweep: one for every topic, on an overlay that stands still meanwhile."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.profiles import choose_publishers
+from vinecast.core.spread import MISSED, Spread
 from vinecast.protocols.ringcast import sweep as ringcast
 from vinecast.protocols.ringcast import timed
-from vinecast.protocols.ringcast.sweep import MISSED
 from vinecast.protocols.ringcast.timed import Delays
 
 if TYPE_CHECKING:
@@ -20,20 +19,6 @@ __all__ = ["Delays", "Publication", "Room", "Spread"]
 
 Divide = Callable[[int, Callable[[int, int, int], None]], object]
 """Runs a pass over 0 … count−1, in ranges, on all threads (``SweepEngine.divide``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """What became of one event a topic."""
-
-    publisher: NDArray[np.int32]
-    """[topic], or NOBODY where no subscriber was on line"""
-    hops: NDArray[np.int16]
-    """[pool], links that the first copy travelled; −1 where none arrived"""
-    copies: NDArray[np.uint16]
-    """[pool], copies received"""
-    latency_us: NDArray[np.int64] | None = None
-    """[pool], how long the first copy took; −1 where none arrived; None where nobody asked"""
 
 
 class Room:

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from vinecast.core.events import Deliver, Event, Observe, Publish, Received, Send
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles, choose_publishers
+from vinecast.core.spread import MISSED, Spread
 from vinecast.core.trace import TraceKind
 from vinecast.protocols.multicast_tree import TreeEvent, TreePublish
-from vinecast.protocols.ringcast.sweep import MISSED
-from vinecast.systems.poldercast_events import Spread
 from vinecast.systems.scribe import Scribe
 
 CARRIERS = (TreeEvent, TreePublish)

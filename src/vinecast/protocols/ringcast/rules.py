@@ -11,26 +11,13 @@ from numpy.typing import NDArray
 from vinecast.core.draws import below, purpose, stream
 from vinecast.core.interest import Scratch
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Table
+from vinecast.core.profiles import Table, row_of
 from vinecast.core.rule import inner_rule, rule
 
 _COIN = purpose("ringcast.coin")
 _SHORTCUT = purpose("ringcast.shortcut")
 
 Peers = NDArray[np.int32]
-
-
-@rule
-def subscribes(table: Table, peer: int, topic: int) -> bool:
-    """Whether a peer's profile has the topic (binary search)."""
-    low, high = table.beg[peer], table.beg[peer] + table.cnt[peer]
-    while low < high:
-        middle = (low + high) // 2
-        if table.topics[middle] < topic:
-            low = middle + 1
-        else:
-            high = middle
-    return bool(low < table.beg[peer] + table.cnt[peer] and table.topics[low] == topic)
 
 
 @inner_rule
@@ -82,7 +69,7 @@ def list_shortcuts(
     for i in range(count):
         peer = int(scratch.peers[i])
         other = peer != me and peer != lower and peer != higher and peer != sender
-        if other and subscribes(table, peer, topic):
+        if other and row_of(table, peer, topic) >= 0:
             scratch.peers[kept] = peer
             kept += 1
     return kept

@@ -20,9 +20,6 @@ from vinecast.core.rule import inner_rule, rule
 from vinecast.protocols.ringcast import rules
 from vinecast.protocols.ringcast.rules import Peers
 
-MISSED = -1
-"""The hops and the latency of a subscriber that an event did not reach."""
-
 MOST_HOPS = 0x7FFF
 """As many hops as are told apart; only a ring without shortcuts has ways as long."""
 

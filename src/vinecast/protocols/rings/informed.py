@@ -17,7 +17,7 @@ others see two things without asking:
 from vinecast.core.draws import purpose, stream, substream
 from vinecast.core.interest import Scratch, begin_gathering, gather_one, tie_break
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Table
+from vinecast.core.profiles import Table, row_of
 from vinecast.core.rule import inner_rule, rule
 from vinecast.protocols.rings.rules import (
     Ages,
@@ -63,28 +63,15 @@ def gaps_of(row: Peers, me: int, population: int) -> int:
 
 
 @inner_rule
-def find_topic(topic: int, topics: Topics) -> int:
-    """Where a topic stands among a peer's, ascending, or −1."""
-    low, high = 0, topics.size
-    while low < high:
-        middle = (low + high) // 2
-        if topics[middle] < topic:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < topics.size and topics[low] == topic else -1
-
-
-@inner_rule
 def disagrees(me: int, peer: int, side: int, topic: int, population: int, table: Table) -> bool:
     """Whether my nearest on a side of a topic's ring says that its nearest towards me is not me.
 
     It does too when it does not subscribe any more: asking takes it off the ring.
     """
-    place = find_topic(topic, table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]])
-    if place < 0:
+    row = row_of(table, peer, topic)
+    if row < 0:
         return True
-    said = int(table.gaps[table.beg[peer] + place])
+    said = int(table.gaps[row])
     steps = up(me, peer, population)
     return (said & 0xFFFF) != level(population - steps) if side == 0 else (said >> 16) != level(steps)
 
