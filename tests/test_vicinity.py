@@ -150,7 +150,7 @@ def test_the_best_are_those_of_the_obvious_twin(
     scratch = room()
     count = gather(scratch, begin_gathering(scratch), *arrays_of(candidates))
     table = profiles_of(topics).table
-    found = rules.select_best(target, seed, 3, wanted, count, most, table, scratch)
+    found = rules.select_best(target, seed, 3, wanted, count, most, table, scratch, rules.NOTHING_KNOWN)
     chosen = [(int(scratch.peers[i]), int(scratch.ages[i])) for i in scratch.best[:found]]
     assert chosen == best_of(target, seed, 3, wanted, candidates, most, topics)
     assert not scratch.mark.any()
@@ -163,7 +163,7 @@ def test_the_best_do_not_depend_on_the_order_of_candidates() -> None:
     for order in (candidates, candidates[::-1], candidates[5:] + candidates[:5]):
         scratch = room()
         count = gather(scratch, begin_gathering(scratch), *arrays_of(order))
-        found = rules.select_best(0, 1, 1, 4, count, 6, table, scratch)
+        found = rules.select_best(0, 1, 1, 4, count, 6, table, scratch, rules.NOTHING_KNOWN)
         chosen.append(scratch.peers[scratch.best[:found]].tolist())
     assert chosen[0] == chosen[1] == chosen[2]
     assert set(chosen[0]) >= {3, 6, 9}

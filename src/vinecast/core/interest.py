@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from vinecast.core.draws import mix, substream
 from vinecast.core.machine import NOBODY
-from vinecast.core.rule import rule, word
+from vinecast.core.rule import inner_rule, rule, word
 
 WANTED_MAX = 4
 """The most neighbours a topic that can be wanted: one class for each that may be missing."""
@@ -93,12 +93,17 @@ def make_scratch(peers: int, topics: int, topics_a_node: int, most: int, places:
     )
 
 
+@inner_rule
+def worth_of_one(lack: int) -> int:
+    """What it is worth to share a topic that lacks so many neighbours."""
+    return _CLASS[lack if lack > 0 else 0]  # type: ignore[no-any-return]
+
+
 @rule
 def mark_lacks(mark: Mark, topics: Topics, coverage: Coverage, wanted: int) -> None:
     """Mark a node's topics with what sharing each is worth to it."""
     for i in range(topics.size):
-        lack = wanted - int(coverage[i])
-        mark[topics[i]] = _CLASS[lack if lack > 0 else 0]
+        mark[topics[i]] = worth_of_one(wanted - int(coverage[i]))
 
 
 @rule
@@ -145,6 +150,14 @@ def gather(scratch: Scratch, count: int, peers: NDArray[np.int32], ages: NDArray
             scratch.ages[count] = ages[i]
             count += 1
     return count
+
+
+@rule
+def leave_out(scratch: Scratch, peers: NDArray[np.int32]) -> None:
+    """Let these count as gathered already, without becoming candidates."""
+    for i in range(peers.size):
+        if peers[i] != NOBODY:
+            scratch.seen[peers[i]] = scratch.stamp[0]
 
 
 @rule

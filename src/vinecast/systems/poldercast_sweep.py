@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vinecast.core.errors import Bug, InputError
 from vinecast.core.exchange import group_requests
+from vinecast.core.index import Index, make_index
 from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles
@@ -49,8 +50,12 @@ class PolderCastSweep:
         self.near_silent = np.full(nodes, NOBODY, dtype=np.int32)
         self.ring_silent = np.full(nodes, NOBODY, dtype=np.int32)
         self.silence = make_silence(nodes)
+        self._worths = np.zeros(self.near_peers.shape, dtype=np.uint64)
+        self._changed = np.ones(nodes, dtype=np.bool_)
+        self._considered = np.full_like(self.near_peers, NOBODY)
         self._mail = Mailbox(nodes, max(config.vicinity.gossip_size, config.rings.gossip_size))
         self._scratches: list[Scratch] = []
+        self._indexes: list[Index] = []
         self.room = Room()
 
     @property
@@ -62,14 +67,14 @@ class PolderCastSweep:
     def state_bytes(self) -> int:
         """Bytes of protocol state, all nodes together, profiles included."""
         arrays = (self.near_peers, self.near_ages, self.ring_peers, self.ring_ages, self.lost)
-        silent = (self.near_silent, self.ring_silent, *self.silence)
+        silent = (self.near_silent, self.ring_silent, self._considered, *self.silence)
         own = (*arrays, *silent, *self.table, self.profiles.ids)
         return self.cyclon.state_bytes + sum(array.nbytes for array in own)
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes needed besides while a cycle runs, without the working memory of each thread."""
-        return self.cyclon.scratch_bytes + self._mail.nbytes
+        return self.cyclon.scratch_bytes + self._mail.nbytes + self._worths.nbytes
 
     def start(self, nodes: Nodes, contacts: NDArray[np.int32]) -> None:
         """Bring nodes on line; contacts go to Cyclon. contacts: [started node, contact]
@@ -92,7 +97,7 @@ class PolderCastSweep:
         """Empty all views of nodes that will come back without their state."""
         self.cyclon.forget_state(nodes)
         self.near_peers[nodes], self.near_ages[nodes], self.lost[nodes] = NOBODY, 0, False
-        self.near_silent[nodes] = self.ring_silent[nodes] = NOBODY
+        self.near_silent[nodes] = self.ring_silent[nodes] = self._considered[nodes] = NOBODY
         for node in nodes.tolist():
             rows = slice(self.table.beg[node], self.table.beg[node] + self.table.cnt[node])
             self.ring_peers[rows], self.ring_ages[rows] = NOBODY, 0
@@ -117,10 +122,12 @@ class PolderCastSweep:
             self._scratches.append(
                 make_scratch(self.nodes, topics, most, self.config.most, self.config.rings.size)
             )
+            candidates = self._scratches[-1].peers.size
+            self._indexes.append(make_index(self.nodes, topics, candidates, self.table.topics.size))
         return self._scratches[worker]
 
     def _refresh(self, begin: int, end: int, worker: int) -> None:
-        rings.publish_coverage(self.ring_peers, self.table, self.online, begin, end)
+        rings.publish_coverage(self.ring_peers, self.table, self.online, self._changed, begin, end)
 
     def _sort_mail(self, begin: int, end: int, worker: int) -> None:
         group_requests(self._mail.partner, self._mail.start, self._mail.initiator)
@@ -133,8 +140,8 @@ class PolderCastSweep:
 
     def _remove_silent(self, begin: int, end: int) -> None:
         vicinity.remove_silent(
-            self.near_peers, self.near_ages, self.ring_silent, self.silence, self.cyclon.cycles,
-            self.online, begin, end,
+            self.near_peers, self.near_ages, self._changed, self.ring_silent, self.silence,
+            self.cyclon.cycles, self.online, begin, end,
         )  # fmt: skip
 
     def _vicinity_phases(self) -> tuple[Phase, ...]:
@@ -143,7 +150,8 @@ class PolderCastSweep:
         def request(begin: int, end: int, worker: int) -> None:
             self._drop_silent(begin, end)
             vicinity.prepare_requests(
-                self.near_peers, self.near_ages, self.cyclon.peers, self.cyclon.ages,
+                self.near_peers, self.near_ages, self._worths, self._changed,
+                self.cyclon.peers, self.cyclon.ages,
                 self.ring_peers, self.ring_ages, self.silence, self.online, self.cyclon.cycles, self.seed,
                 config.wanted, config.gossip_size, self.table, self._scratches[worker],
                 mail.peers, mail.ages, mail.count, mail.partner, self.near_silent, begin, end,
@@ -151,17 +159,17 @@ class PolderCastSweep:
 
         def answer(begin: int, end: int, worker: int) -> None:
             vicinity.answer_requests(
-                self.near_peers, self.near_ages, self.cyclon.peers, self.cyclon.ages,
+                self.near_peers, self.near_ages, self._worths, self.cyclon.peers, self.cyclon.ages,
                 self.ring_peers, self.ring_ages, self.silence, self.online, self.cyclon.cycles, self.seed,
-                config.wanted, config.gossip_size, self.table, self._scratches[worker],
+                config.wanted, config.gossip_size, self.table, self._scratches[worker], self._indexes[worker],
                 mail.peers, mail.ages, mail.count, mail.start, mail.initiator, begin, end,
             )  # fmt: skip
 
         def merge(begin: int, end: int, worker: int) -> None:
             vicinity.merge_answers(
-                self.near_peers, self.near_ages, self.silence, self.cyclon.cycles, self.seed, config.wanted,
-                self.table, self._scratches[worker], mail.peers, mail.ages, mail.count, mail.partner,
-                self.near_silent, begin, end,
+                self.near_peers, self.near_ages, self._worths, self.silence, self.cyclon.cycles, self.seed,
+                config.wanted, self.table, self._scratches[worker],
+                mail.peers, mail.ages, mail.count, mail.partner, self.near_silent, begin, end,
             )  # fmt: skip
 
         sort = Phase("vicinity: sort mail", self._sort_mail, divisible=False)
@@ -177,7 +185,7 @@ class PolderCastSweep:
             self._remove_silent(begin, end)
             rings.prepare_requests(
                 self.ring_peers, self.ring_ages, self.near_peers, self.near_ages,
-                self.cyclon.peers, self.cyclon.ages, self.silence, self.online, self.lost,
+                self.cyclon.peers, self.cyclon.ages, self.silence, self.online, self.lost, self._considered,
                 self.cyclon.cycles, self.seed,
                 config.gossip_size, config.informed, self.table, self._scratches[worker],
                 mail.peers, mail.ages, mail.count, mail.partner, self.ring_silent, begin, end,
@@ -188,7 +196,8 @@ class PolderCastSweep:
                 self.ring_peers, self.ring_ages, self.near_peers, self.near_ages,
                 self.cyclon.peers, self.cyclon.ages, self.silence, self.online, self.cyclon.cycles, self.seed,
                 config.gossip_size, config.informed, self.table, self._scratches[worker],
-                mail.peers, mail.ages, mail.count, mail.start, mail.initiator, begin, end,
+                self._indexes[worker], mail.peers, mail.ages, mail.count, mail.start, mail.initiator,
+                begin, end,
             )  # fmt: skip
 
         def merge(begin: int, end: int, worker: int) -> None:

@@ -15,6 +15,7 @@ others see two things without asking:
 """
 
 from vinecast.core.draws import purpose, stream, substream
+from vinecast.core.index import Index, place_candidates
 from vinecast.core.interest import Scratch, begin_gathering, gather_one, tie_break
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Table, row_of
@@ -148,9 +149,76 @@ def choose_for(
         clear_rows(scratch.row_of, theirs)
     else:
         _improve_shared(target, me, rows, row_ages, population, table, scratch)
+    return _write_lacked(
+        target, seed, cycle, me, most, population, table, scratch, rows, row_ages, known, out_peers, out_ages
+    )
+
+
+@rule
+def choose_from(
+    index: Index,
+    target: int,
+    seed: int,
+    cycle: int,
+    me: int,
+    count: int,
+    most: int,
+    population: int,
+    table: Table,
+    scratch: Scratch,
+    rows: Peers,
+    row_ages: Ages,
+    known: Peers,
+    out_peers: Peers,
+    out_ages: Ages,
+) -> int:
+    """The same as ``choose_for``, with an index that lists the candidates by the target's topics."""
+    begin, end = int(table.beg[target]), int(table.beg[target]) + int(table.cnt[target])
+    _read_gaps(target, me, population, table, scratch)
+    strangers = place_candidates(index, count, scratch)
+    for row in range(begin, end):
+        at = index.list_of[table.topics[row]] + 1
+        for i in range(index.begin[at], index.begin[at + 1]):
+            place = index.place[index.member[i]]
+            if place >= 0:
+                peer = int(scratch.peers[place])
+                if peer != target and peer != me:
+                    above = up(target, peer, population)
+                    age = int(scratch.ages[place])
+                    _compare(scratch, row - begin + 1, population - above, above, peer, age)
+    if strangers:
+        number_rows(scratch.row_of, table.topics[begin:end])
+        for i in range(count):
+            peer = int(scratch.peers[i])
+            if peer != target and peer != me and index.number[peer] < index.state[0]:
+                offered = table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]]
+                _improve(target, peer, int(scratch.ages[i]), offered, population, scratch)
+        clear_rows(scratch.row_of, table.topics[begin:end])
+    return _write_lacked(
+        target, seed, cycle, me, most, population, table, scratch, rows, row_ages, known, out_peers, out_ages
+    )
+
+
+@rule
+def _write_lacked(
+    target: int,
+    seed: int,
+    cycle: int,
+    me: int,
+    most: int,
+    population: int,
+    table: Table,
+    scratch: Scratch,
+    rows: Peers,
+    row_ages: Ages,
+    known: Peers,
+    out_peers: Peers,
+    out_ages: Ages,
+) -> int:
+    """Write who took places on the target's rings into a message, then stand-bys; how many."""
     half = scratch.near.shape[1] // 2
     found = begin_gathering(scratch)
-    for row in range(theirs.size):
+    for row in range(table.cnt[target]):
         for side in range(2):
             peer = int(scratch.near[row, side * half])
             if peer != NOBODY:

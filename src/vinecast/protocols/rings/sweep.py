@@ -7,7 +7,8 @@ views come in as plain arrays [node, slot].
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one
+from vinecast.core.index import INDEXED_FROM, Index, close_index, open_index
+from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one, leave_out
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Table
 from vinecast.core.rule import rule
@@ -53,6 +54,7 @@ def prepare_requests(
     silence: Silence,
     online: Online,
     lost: Online,
+    considered: Peers,
     cycles: NDArray[np.int32],
     seed: int,
     gossip_size: int,
@@ -71,6 +73,7 @@ def prepare_requests(
 
     A row always holds the nearest of all that was ever considered, so that only what is new must be, except
     after a partner stayed silent: then everybody known is considered again, for the places it left.
+    considered: [node, slot], those of the interest layer that were considered last.
     """
     for p in range(begin, end):
         partner[p] = NOBODY
@@ -85,8 +88,12 @@ def prepare_requests(
                 silence, cycle, table, scratch,
             )  # fmt: skip
         else:
-            count = gather(scratch, begin_gathering(scratch), near_peers[p], near_ages[p])
+            count = begin_gathering(scratch)
+            leave_out(scratch, considered[p])
+            count = gather(scratch, count, near_peers[p], near_ages[p])
             count = gather_believed(scratch, count, sample_peers[p], sample_ages[p], silence, p, cycle)
+        for slot in range(near_peers.shape[1]):
+            considered[p, slot] = near_peers[p, slot]
         rules.consider(p, count, ring_peers[rows], ring_ages[rows], table.beg.size, table, scratch)
         rules.grow_older(ring_ages[rows])
         if informed:
@@ -154,6 +161,7 @@ def answer_requests(
     informed: bool,
     table: Table,
     scratch: Scratch,
+    index: Index,
     mail_peers: Peers,
     mail_ages: Ages,
     mail_count: NDArray[np.int16],
@@ -166,6 +174,7 @@ def answer_requests(
     given_peers = np.empty(gossip_size, np.int32)
     given_ages = np.empty(gossip_size, np.uint16)
     for q in range(begin, end):
+        indexed = informed and start[q + 1] - start[q] >= INDEXED_FROM
         for i in range(start[q], start[q + 1]):
             p = int(initiator[i])
             if not online[q]:
@@ -175,8 +184,16 @@ def answer_requests(
                 q, ring_peers, ring_ages, near_peers, near_ages, sample_peers, sample_ages,
                 silence, int(cycles[q]), table, scratch,
             )  # fmt: skip
-            if informed:
-                rows = slice(table.beg[q], table.beg[q] + table.cnt[q])
+            rows = slice(table.beg[q], table.beg[q] + table.cnt[q])
+            if indexed:
+                if i == start[q]:
+                    open_index(index, initiator[start[q] : start[q + 1]], count, table, scratch)
+                given = lacks.choose_from(
+                    index, p, seed, int(cycles[p]), q, count, gossip_size, table.beg.size, table, scratch,
+                    ring_peers[rows], ring_ages[rows], mail_peers[p, : mail_count[p]],
+                    given_peers, given_ages,
+                )  # fmt: skip
+            elif informed:
                 given = lacks.choose_for(
                     p, seed, int(cycles[p]), q, count, gossip_size, table.beg.size, table, scratch,
                     ring_peers[rows], ring_ages[rows], mail_peers[p, : mail_count[p]],
@@ -195,6 +212,8 @@ def answer_requests(
                 mail_peers[p, j] = given_peers[j]
                 mail_ages[p, j] = given_ages[j]
             mail_count[p] = given
+        if indexed and online[q]:
+            close_index(index)
 
 
 @rule
@@ -229,12 +248,19 @@ def merge_answers(
 
 
 @rule
-def publish_coverage(ring_peers: Peers, table: Table, online: Online, begin: int, end: int) -> None:
-    """Let everyone's profile say how many neighbours it has for each of its topics."""
+def publish_coverage(
+    ring_peers: Peers, table: Table, online: Online, changed: Online, begin: int, end: int
+) -> None:
+    """Let everyone's profile say how many neighbours it has for each of its topics.
+
+    changed: [node], set where that is not what it said before
+    """
     for p in range(begin, end):
         if online[p]:
             for row in range(table.beg[p], table.beg[p] + table.cnt[p]):
-                table.coverage[row] = rules.count_neighbours(ring_peers[row])
+                neighbours = rules.count_neighbours(ring_peers[row])
+                changed[p] |= table.coverage[row] != neighbours
+                table.coverage[row] = neighbours
                 table.gaps[row] = lacks.gaps_of(ring_peers[row], p, table.beg.size)
 
 

@@ -127,7 +127,9 @@ class Vicinity:
 
     def _select(self, target: int, cycle: int, count: int, most: int) -> int:
         table, wanted = self.profiles.table, self.config.wanted
-        return rules.select_best(target, self.seed, cycle, wanted, count, most, table, self._scratch)
+        return rules.select_best(
+            target, self.seed, cycle, wanted, count, most, table, self._scratch, rules.NOTHING_KNOWN
+        )
 
     def _chosen(self, found: int) -> tuple[Peers, Ages]:
         peers, ages = np.empty(found, dtype=np.int32), np.empty(found, dtype=np.uint16)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.draws import purpose, stream
-from vinecast.core.interest import Scratch, mark_lacks, tie_break, unmark, worth
+from vinecast.core.index import Index
+from vinecast.core.interest import COVERED_MAX, Scratch, mark_lacks, tie_break, unmark, worth, worth_of_one
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Table
 from vinecast.core.rule import rule
@@ -18,16 +19,28 @@ _TIES = purpose("vicinity.ties")
 
 Peers = NDArray[np.int32]
 Ages = NDArray[np.uint16]
+Worths = NDArray[np.uint64]
+
+NOTHING_KNOWN: Worths = np.zeros(0, dtype=np.uint64)
 
 
 @rule
 def select_best(
-    target: int, seed: int, cycle: int, wanted: int, count: int, most: int, table: Table, scratch: Scratch
+    target: int,
+    seed: int,
+    cycle: int,
+    wanted: int,
+    count: int,
+    most: int,
+    table: Table,
+    scratch: Scratch,
+    known: Worths,
 ) -> int:
     """The ``most`` candidates that are worth most to ``target``, best first (S0 §5.2); how many there are.
 
     The candidates are the first ``count`` of the scratch; ``scratch.best`` receives the places of the chosen
     among them. The target itself is left out. Equal worth is ordered by a keyed draw.
+    known: [place], what the first of the candidates are worth, as far as somebody has asked already
     """
     own = table.topics[table.beg[target] : table.beg[target] + table.cnt[target]]
     mark_lacks(
@@ -39,7 +52,52 @@ def select_best(
         peer = int(scratch.peers[place])
         if peer == target:
             continue
-        value = worth(scratch.mark, table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]])
+        if place < known.size:
+            value = known[place]
+        else:
+            value = worth(scratch.mark, table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]])
+        if found < most or value >= scratch.worth[most - 1]:
+            found = _place(scratch, found, most, place, value, key)
+    unmark(scratch.mark, own)
+    return found
+
+
+@rule
+def select_best_of(
+    index: Index,
+    target: int,
+    seed: int,
+    cycle: int,
+    wanted: int,
+    count: int,
+    most: int,
+    table: Table,
+    scratch: Scratch,
+) -> int:
+    """The same as ``select_best``, with an index that lists the candidates by the target's topics."""
+    if table.cnt[target] > COVERED_MAX:  # sums could spill from class to class
+        return select_best(target, seed, cycle, wanted, count, most, table, scratch, index.worth[:0])
+    begin, end = int(table.beg[target]), int(table.beg[target]) + int(table.cnt[target])
+    own, base = table.topics[begin:end], int(index.state[0])
+    for number in range(index.state[1]):
+        index.worth[number] = 0
+    for row in range(begin, end):
+        value = worth_of_one(wanted - int(table.coverage[row]))
+        at = index.list_of[table.topics[row]] + 1
+        for i in range(index.begin[at], index.begin[at + 1]):
+            index.worth[index.member[i]] += value
+    mark_lacks(scratch.mark, own, table.coverage[begin:end], wanted)
+    key = stream(seed, _TIES, cycle, target)
+    found = 0
+    for place in range(count):
+        peer = int(scratch.peers[place])
+        if peer == target:
+            continue
+        number = int(index.number[peer]) - base
+        if number >= 0:
+            value = index.worth[number]
+        else:
+            value = worth(scratch.mark, table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]])
         if found < most or value >= scratch.worth[most - 1]:
             found = _place(scratch, found, most, place, value, key)
     unmark(scratch.mark, own)

@@ -1,12 +1,15 @@
 """Vicinity for a whole population: the same rules, applied to every node's row.
 
 The other layers' views come in as plain arrays: a random sample of peers [node, slot], and the ring
-neighbours of each subscription [pool, place]. Both stand still while Vicinity's phases run.
+neighbours of each subscription [pool, place]. Both stand still while Vicinity's phases run, and so do
+profiles: what a peer of the view was worth when it was chosen, it still is when the next are merged, and in
+the next cycle too unless the node's profile changed. So it is remembered: ``worths``, beside the view.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.index import INDEXED_FROM, Index, close_index, open_index
 from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Table
@@ -14,7 +17,7 @@ from vinecast.core.rule import rule
 from vinecast.core.silence import Silence, forgive, gather_believed, note
 from vinecast.core.sweep import UNANSWERED
 from vinecast.protocols.vicinity import rules
-from vinecast.protocols.vicinity.rules import Ages, Peers
+from vinecast.protocols.vicinity.rules import Ages, Peers, Worths
 
 Online = NDArray[np.bool_]
 
@@ -42,9 +45,27 @@ def gather_views(
 
 
 @rule
+def keep(peers: Peers, ages: Ages, worths: Worths, scratch: Scratch, found: int) -> None:
+    """Make the chosen candidates the view, and remember what each is worth. worths: [slot]"""
+    rules.keep(peers, ages, scratch, found)
+    for slot in range(found):
+        worths[slot] = scratch.worth[slot]
+
+
+@rule
+def follow_the_last(peers: Peers, worths: Worths, scratch: Scratch, size: int) -> None:
+    """One entry was taken out, and the last one put in its place: do the same to what they are worth."""
+    for slot in range(size):
+        if peers[slot] != scratch.peers[scratch.best[slot]]:
+            worths[slot] = worths[size]
+
+
+@rule
 def prepare_requests(
     peers: Peers,
     ages: Ages,
+    worths: Worths,
+    changed: Online,
     sample_peers: Peers,
     sample_ages: Ages,
     ring_peers: Peers,
@@ -65,7 +86,10 @@ def prepare_requests(
     begin: int,
     end: int,
 ) -> None:
-    """Phase 1: everyone looks through all of its views, keeps the best, and asks the oldest."""
+    """Phase 1: everyone looks through all of its views, keeps the best, and asks the oldest.
+
+    changed: [node], whether what the peers of its view are worth must be asked anew
+    """
     for p in range(begin, end):
         partner[p] = NOBODY
         if not online[p]:
@@ -75,13 +99,20 @@ def prepare_requests(
         count = gather_views(
             p, peers, ages, sample_peers, sample_ages, ring_peers, ring_ages, silence, cycle, table, scratch
         )
-        found = rules.select_best(p, seed, cycle, wanted, count, peers.shape[1], table, scratch)
-        rules.keep(peers[p], ages[p], scratch, found)
+        known = 0 if changed[p] else rules.size_of(peers[p])
+        changed[p] = False
+        found = rules.select_best(
+            p, seed, cycle, wanted, count, peers.shape[1], table, scratch, worths[p, :known]
+        )
+        keep(peers[p], ages[p], worths[p], scratch, found)
         q = rules.take_oldest(peers[p], ages[p])
         partner[p] = q
         if q != NOBODY:
+            follow_the_last(peers[p], worths[p], scratch, found - 1)
             count = gather_one(scratch, count, p, 0)
-            found = rules.select_best(q, seed, cycle, wanted, count, gossip_size, table, scratch)
+            found = rules.select_best(
+                q, seed, cycle, wanted, count, gossip_size, table, scratch, worths[p, :0]
+            )
             rules.write_out(scratch, found, mail_peers[p], mail_ages[p])
             mail_count[p] = found
 
@@ -95,6 +126,7 @@ def merge_entries(
     wanted: int,
     peers: Peers,
     ages: Ages,
+    worths: Worths,
     new_peers: Peers,
     new_ages: Ages,
     count: int,
@@ -107,16 +139,18 @@ def merge_entries(
     rules.hear_from(peers[p], ages[p], sender)
     forgive(silence, p, sender)
     known = gather(scratch, begin_gathering(scratch), peers[p], ages[p])
+    worth_known = worths[p, :known]
     known = gather_one(scratch, known, sender, 0)
     known = gather_believed(scratch, known, new_peers[:count], new_ages[:count], silence, p, now)
-    found = rules.select_best(p, seed, cycle, wanted, known, peers.shape[1], table, scratch)
-    rules.keep(peers[p], ages[p], scratch, found)
+    found = rules.select_best(p, seed, cycle, wanted, known, peers.shape[1], table, scratch, worth_known)
+    keep(peers[p], ages[p], worths[p], scratch, found)
 
 
 @rule
 def answer_requests(
     peers: Peers,
     ages: Ages,
+    worths: Worths,
     sample_peers: Peers,
     sample_ages: Ages,
     ring_peers: Peers,
@@ -129,6 +163,7 @@ def answer_requests(
     gossip_size: int,
     table: Table,
     scratch: Scratch,
+    index: Index,
     mail_peers: Peers,
     mail_ages: Ages,
     mail_count: NDArray[np.int16],
@@ -141,6 +176,7 @@ def answer_requests(
     given_peers = np.empty(gossip_size, np.int32)
     given_ages = np.empty(gossip_size, np.uint16)
     for q in range(begin, end):
+        indexed = start[q + 1] - start[q] >= INDEXED_FROM
         for i in range(start[q], start[q + 1]):
             p = int(initiator[i])
             if not online[q]:
@@ -152,22 +188,34 @@ def answer_requests(
                 q, peers, ages, sample_peers, sample_ages, ring_peers, ring_ages, silence, now, table, scratch
             )
             count = gather_one(scratch, count, q, 0)
-            given = rules.select_best(p, seed, cycle, wanted, count, gossip_size, table, scratch)
+            if indexed:
+                if i == start[q]:
+                    open_index(index, initiator[start[q] : start[q + 1]], count, table, scratch)
+                given = rules.select_best_of(
+                    index, p, seed, cycle, wanted, count, gossip_size, table, scratch
+                )
+            else:
+                given = rules.select_best(
+                    p, seed, cycle, wanted, count, gossip_size, table, scratch, worths[p, :0]
+                )
             rules.write_out(scratch, given, given_peers, given_ages)
             merge_entries(
-                q, p, seed, cycle, wanted, peers, ages,
+                q, p, seed, cycle, wanted, peers, ages, worths,
                 mail_peers[p], mail_ages[p], int(mail_count[p]), silence, now, table, scratch,
             )  # fmt: skip
             for j in range(given):
                 mail_peers[p, j] = given_peers[j]
                 mail_ages[p, j] = given_ages[j]
             mail_count[p] = given
+        if indexed and online[q]:
+            close_index(index)
 
 
 @rule
 def merge_answers(
     peers: Peers,
     ages: Ages,
+    worths: Worths,
     silence: Silence,
     cycles: NDArray[np.int32],
     seed: int,
@@ -190,7 +238,7 @@ def merge_answers(
             silent[p] = partner[p]
         else:
             merge_entries(
-                p, int(partner[p]), seed, int(cycles[p]), wanted, peers, ages,
+                p, int(partner[p]), seed, int(cycles[p]), wanted, peers, ages, worths,
                 mail_peers[p], mail_ages[p], int(mail_count[p]), silence, int(cycles[p]), table, scratch,
             )  # fmt: skip
 
@@ -199,6 +247,7 @@ def merge_answers(
 def remove_silent(
     peers: Peers,
     ages: Ages,
+    changed: Online,
     silent: Peers,
     silence: Silence,
     cycles: NDArray[np.int32],
@@ -210,4 +259,5 @@ def remove_silent(
     for p in range(begin, end):
         if online[p] and silent[p] != NOBODY:
             rules.remove(peers[p], ages[p], int(silent[p]))
+            changed[p] = True
             note(silence, p, int(silent[p]), int(cycles[p]))
