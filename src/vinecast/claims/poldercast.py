@@ -40,6 +40,7 @@ from vinecast.systems.poldercast import PolderCastConfig
 
 LIMIT = 60  # S0 §6.2: cycles within which 99 % of the rings are complete
 DONE = 0.01
+FEW = 8  # ours: topics with fewer subscribers are rare
 CURVES = {
     PAPER: "paper's exchange",
     INFORMED: "informed exchange (ours)",
@@ -143,6 +144,9 @@ def without_vicinity(setup: Setup) -> Measured:
         f"99 % of rings after {_cycles(took, most)} cycles instead of {_cycles(base, waited)}{factor}; 99 % "
         f"of their links after {_cycles(links[0], most)} instead of {_cycles(links[1], waited)}"
     )
+    for few, size in ((True, f"fewer than {FEW}"), (False, f"{FEW} or more")):
+        text += f"; rings of {size} close after {_mean_closing(without, few):.0f} cycles on average instead "
+        text += f"of {_mean_closing(with_it, few):.0f}"
     holds = ratio is not None and 3 <= ratio <= 6
     figures = (
         _convergence_figure(setup, PAPER),
@@ -150,6 +154,13 @@ def without_vicinity(setup: Setup) -> Measured:
     )
     values = {"with": base, "without": took, "ratio": ratio, "incomplete": without.incomplete}
     return Measured(f"{text} ({where(setup)})", holds, values, figures)
+
+
+def _mean_closing(run: Convergence, few: bool) -> float:
+    """After how many cycles the rings of rare topics, or of all others, stay complete; those that did not,
+    count as if they had at the end."""
+    size = popularity(sweep_of(run.engine).profiles)
+    return float(run.closed[(size >= 2) & ((size < FEW) == few)].mean())
 
 
 def large_nodes(setup: Setup) -> Measured:
