@@ -31,7 +31,7 @@ def profiles_of(topics: list[list[int]], seed: int) -> Profiles:
         rows = slice(found.beg[peer], found.beg[peer] + found.cnt[peer])
         near = draws.integers(NOBODY, PEERS, (found.cnt[peer], 4)).astype(np.int32)
         near[near == peer] = NOBODY
-        found.gaps[rows] = [informed.gaps_of(row, peer, PEERS) for row in near]
+        found.gaps[rows] = [informed.gaps_of(row, peer, found.table) for row in near]
     return found
 
 
@@ -56,11 +56,11 @@ def lacked(
     rest = (rows, np.zeros(rows.shape, np.uint16), np.array([3], dtype=np.int32), out, ages)
     if index is None:
         chosen = informed.choose_for(
-            target, 1, 2, ME, count, MOST, PEERS, found.table, scratch, *rest
+            target, 1, 2, ME, count, MOST, found.table, scratch, *rest
         )  # fmt: skip
     else:
         chosen = informed.choose_from(
-            index, target, 1, 2, ME, count, MOST, PEERS, found.table, scratch, *rest
+            index, target, 1, 2, ME, count, MOST, found.table, scratch, *rest
         )  # fmt: skip
     return list(zip(out[:chosen].tolist(), ages[:chosen].tolist(), strict=True))
 

@@ -54,13 +54,13 @@ class Population:
         """Let a node have these nearest neighbours, and its profile say so."""
         row = int(np.searchsorted(self.profiles.topics_of(node), topic))
         self.rows[node][row] = [lower, NOBODY, higher, standby]
-        gaps = [informed.gaps_of(mine, node, self.nodes) for mine in self.rows[node]]
+        gaps = [informed.gaps_of(mine, node, self.profiles.table) for mine in self.rows[node]]
         covered = np.zeros(len(gaps), dtype=np.uint8)
         self.profiles.annotate(node, covered, np.array(gaps, dtype=np.uint32))
 
     def partner(self, node: int, cycle: int = 1) -> int:
         return informed.select_partner(
-            node, cycle, self.rows[node], self.ages[node], self.nodes, self.profiles.table, self.scratch
+            node, cycle, self.rows[node], self.ages[node], self.profiles.table, self.scratch
         )
 
     def choose(self, target: int, me: int, candidates: list[int], known: list[int], most: int) -> list[int]:
@@ -74,7 +74,6 @@ class Population:
             me,
             count,
             most,
-            self.nodes,
             self.profiles.table,
             self.scratch,
             self.rows[me],
@@ -95,8 +94,8 @@ def test_neighbours_that_name_each_other_agree() -> None:
     world = ring_of(5, 10)
     world.say(5, 0, lower=10, higher=10)
     world.say(10, 0, lower=5, higher=5)
-    assert not informed.disagrees(5, 10, 1, 0, world.nodes, world.profiles.table)
-    assert not informed.disagrees(5, 10, 0, 0, world.nodes, world.profiles.table)
+    assert not informed.disagrees(5, 10, 1, 0, world.profiles.table)
+    assert not informed.disagrees(5, 10, 0, 0, world.profiles.table)
 
 
 def test_a_neighbour_that_knows_somebody_nearer_is_asked_before_an_older_one() -> None:
@@ -165,8 +164,8 @@ def exchanges(draw: st.DrawFn) -> tuple[Population, int, int, list[int], int]:
             others = [peer for peer in range(nodes) if peer != node and topic in topics[peer]]
             known = draw(st.lists(st.sampled_from(others), unique=True)) if others else []
             if known:
-                high = min(known, key=lambda peer: up(node, peer, nodes))
-                low = max(known, key=lambda peer: up(node, peer, nodes))
+                high = min(known, key=lambda peer: up(node, peer, world.profiles.table))
+                low = max(known, key=lambda peer: up(node, peer, world.profiles.table))
                 world.say(node, topic, low, high)
     candidates = draw(st.lists(st.integers(0, nodes - 1), unique=True))
     return world, target, me, candidates, draw(st.integers(1, 10))
@@ -180,7 +179,7 @@ def lacked(world: Population, target: int, me: int, candidates: list[int]) -> di
             there = int(world.rows[target][row, 2 * side])
 
             def far(peer: int, side: int = side) -> int:
-                steps = up(target, peer, world.nodes)
+                steps = up(target, peer, world.profiles.table)
                 return steps if side else world.nodes - steps
 
             rivals = [peer for peer in (there, me) if peer != NOBODY]

@@ -23,7 +23,7 @@ from vinecast.core.events import (
 )
 from vinecast.core.interest import Scratch, gather, make_scratch
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Profiles
+from vinecast.core.profiles import Profiles, Table
 from vinecast.core.silence import SilenceMemory
 from vinecast.protocols.rings import Rings, RingsAnswer, RingsConfig, RingsRequest, rules
 from vinecast.protocols.rings.rules import AGE_MAX, Ages, Peers
@@ -54,6 +54,11 @@ def nearest(me: int, peers: set[int], size: int, population: int) -> list[int]:
     return (lower + pad)[:half] + (higher + pad)[:half]
 
 
+def circle_of(population: int) -> Table:
+    """Nobody has a topic, but everybody a place."""
+    return Profiles(np.arange(population, dtype=np.uint64), np.zeros(0, dtype=np.uint64)).table
+
+
 # The rows.
 
 
@@ -71,7 +76,7 @@ def test_a_row_holds_the_nearest_of_all_that_were_offered(
     offers = data.draw(st.lists(st.tuples(others, st.integers(0, 99)), max_size=30))
     peers, ages = empty_rows(size=size)
     for peer, age in offers:
-        rules.offer(peers, ages, 0, me, peer, age, population)
+        rules.offer(peers, ages, 0, me, peer, age, circle_of(population))
     assert peers[0].tolist() == nearest(me, {peer for peer, _ in offers}, size, population)
     for peer, age in entries_of(peers[0], ages[0]):
         assert age in [a for p, a in offers if p == peer]
@@ -96,14 +101,14 @@ def test_rows_wrap_around_and_small_rings_meet_themselves(
     for order in (offered, offered[::-1]):
         peers, ages = empty_rows()
         for peer in order:
-            rules.offer(peers, ages, 0, me, peer, 1, 10)
+            rules.offer(peers, ages, 0, me, peer, 1, circle_of(10))
         assert peers[0].tolist() == row
 
 
 def test_a_younger_copy_changes_nothing() -> None:
     peers, ages = empty_rows()
     for age in (7, 0):
-        rules.offer(peers, ages, 0, 5, 6, age, 10)
+        rules.offer(peers, ages, 0, 5, 6, age, circle_of(10))
     assert entries_of(peers[0], ages[0]) == [(6, 7), (6, 7)]
 
 
@@ -112,7 +117,7 @@ def filled(rows: list[Entries]) -> tuple[Peers, Ages]:
     peers, ages = empty_rows(len(rows))
     for row, entries in enumerate(rows):
         for peer, age in entries:
-            rules.offer(peers, ages, row, 5, peer, age, 10)
+            rules.offer(peers, ages, row, 5, peer, age, circle_of(10))
     return peers, ages
 
 
@@ -140,7 +145,7 @@ def test_the_oldest_over_all_topics_is_asked() -> None:
 def test_an_empty_place_is_never_the_oldest() -> None:
     peers, ages = empty_rows()
     rules.grow_older(ages)
-    rules.offer(peers, ages, 0, 5, 6, 0, 10)
+    rules.offer(peers, ages, 0, 5, 6, 0, circle_of(10))
     assert rules.select_oldest(peers, ages) == 6
 
 

@@ -5,8 +5,9 @@ of them how well it is covered, from which its priority follows. Profiles hang o
 one pool of arrays, so that rules can read anybody's topics without copying them. In a simulation one table
 serves the whole population; a live node has its own, with what it last heard of each peer.
 
-Peers are numbered so that nobody has to compare ids to know the order on the circle: ``ids`` ascends with the
-number. Rules compare numbers modulo the population where a paper compares ids modulo the circle.
+Where a peer is on the circle, rules read from its ``place``, a number below ``circle``. A simulated
+population is numbered in the order of its ids, and a peer's place is its number: distances are counted in
+peers. A live node numbers peers as it meets them, and their places are the highest bits of their ids.
 """
 
 from typing import NamedTuple
@@ -40,6 +41,10 @@ class Table(NamedTuple):
     """[pool], how many ring neighbours the peer said it has for the topic"""
     gaps: NDArray[np.uint32]
     """[pool], how near it said the nearest of them are: sixteen bits a side, see protocols.rings.informed"""
+    place: NDArray[np.int32]
+    """[peer], where it is on the circle"""
+    circle: NDArray[np.int64]
+    """[1], how many places there are"""
 
 
 class Subscribers(NamedTuple):
@@ -70,6 +75,8 @@ class Profiles:
         self.topics: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self.coverage: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
         self.gaps: NDArray[np.uint32] = np.zeros(0, dtype=np.uint32)
+        self.place: NDArray[np.int32] = np.arange(ids.size, dtype=np.int32)
+        self.circle: NDArray[np.int64] = np.array([ids.size], dtype=np.int64)
         self.changes = 0
         """How often somebody's topics were replaced."""
         self._subscribers: Subscribers | None = None
@@ -97,7 +104,7 @@ class Profiles:
     @property
     def table(self) -> Table:
         """The arrays, for rules; taken anew after ``set_topics``."""
-        return Table(self.beg, self.cnt, self.topics, self.coverage, self.gaps)
+        return Table(self.beg, self.cnt, self.topics, self.coverage, self.gaps, self.place, self.circle)
 
     @property
     def peers(self) -> int:

@@ -24,7 +24,9 @@ from vinecast.protocols.rings.rules import (
     Ages,
     Peers,
     Topics,
+    around,
     clear_rows,
+    down,
     number_rows,
     select_oldest,
     up,
@@ -55,16 +57,16 @@ def steps_of(said: int) -> int:
 
 
 @rule
-def gaps_of(row: Peers, me: int, population: int) -> int:
+def gaps_of(row: Peers, me: int, table: Table) -> int:
     """What a profile says about a ring: how near the nearest are, sixteen bits a side. row: [place]"""
     lower, higher = int(row[0]), int(row[row.size // 2])
-    low = _NOBODY_THERE if lower == NOBODY else level(population - up(me, lower, population))
-    high = _NOBODY_THERE if higher == NOBODY else level(up(me, higher, population))
+    low = _NOBODY_THERE if lower == NOBODY else level(down(me, lower, table))
+    high = _NOBODY_THERE if higher == NOBODY else level(up(me, higher, table))
     return (low << 16) | high
 
 
 @inner_rule
-def disagrees(me: int, peer: int, side: int, topic: int, population: int, table: Table) -> bool:
+def disagrees(me: int, peer: int, side: int, topic: int, table: Table) -> bool:
     """Whether my nearest on a side of a topic's ring says that its nearest towards me is not me.
 
     It does too when it does not subscribe any more: asking takes it off the ring.
@@ -73,14 +75,12 @@ def disagrees(me: int, peer: int, side: int, topic: int, population: int, table:
     if row < 0:
         return True
     said = int(table.gaps[row])
-    steps = up(me, peer, population)
-    return (said & 0xFFFF) != level(population - steps) if side == 0 else (said >> 16) != level(steps)
+    steps = up(me, peer, table)
+    return (said & 0xFFFF) != level(around(steps, table)) if side == 0 else (said >> 16) != level(steps)
 
 
 @rule
-def select_partner(
-    me: int, cycle: int, peers: Peers, ages: Ages, population: int, table: Table, scratch: Scratch
-) -> int:
+def select_partner(me: int, cycle: int, peers: Peers, ages: Ages, table: Table, scratch: Scratch) -> int:
     """The neighbour with which most rings disagree, the oldest of equals; if all agree, the oldest of all."""
     if cycle % OLDEST_EVERY == 0:
         return select_oldest(peers, ages)
@@ -90,7 +90,7 @@ def select_partner(
         topic = int(table.topics[table.beg[me] + row])
         for side in range(2):
             peer = int(peers[row, side * half])
-            if peer != NOBODY and disagrees(me, peer, side, topic, population, table):
+            if peer != NOBODY and disagrees(me, peer, side, topic, table):
                 count = _count_for(scratch, count, peer, int(ages[row, side * half]))
     best = -1
     for i in range(count):
@@ -122,7 +122,6 @@ def choose_for(
     me: int,
     count: int,
     most: int,
-    population: int,
     table: Table,
     scratch: Scratch,
     rows: Peers,
@@ -138,19 +137,19 @@ def choose_for(
     rows, row_ages: [topic of mine, place], the sender's own; known: what the target just sent.
     """
     theirs = table.topics[table.beg[target] : table.beg[target] + table.cnt[target]]
-    _read_gaps(target, me, population, table, scratch)
+    _read_gaps(target, me, table, scratch)
     if count:
         number_rows(scratch.row_of, theirs)
         for i in range(count):
             peer = int(scratch.peers[i])
             if peer != target and peer != me:
                 offered = table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]]
-                _improve(target, peer, int(scratch.ages[i]), offered, population, scratch)
+                _improve(target, peer, int(scratch.ages[i]), offered, table, scratch)
         clear_rows(scratch.row_of, theirs)
     else:
-        _improve_shared(target, me, rows, row_ages, population, table, scratch)
+        _improve_shared(target, me, rows, row_ages, table, scratch)
     return _write_lacked(
-        target, seed, cycle, me, most, population, table, scratch, rows, row_ages, known, out_peers, out_ages
+        target, seed, cycle, me, most, table, scratch, rows, row_ages, known, out_peers, out_ages
     )
 
 
@@ -163,7 +162,6 @@ def choose_from(
     me: int,
     count: int,
     most: int,
-    population: int,
     table: Table,
     scratch: Scratch,
     rows: Peers,
@@ -174,7 +172,7 @@ def choose_from(
 ) -> int:
     """The same as ``choose_for``, with an index that lists the candidates by the target's topics."""
     begin, end = int(table.beg[target]), int(table.beg[target]) + int(table.cnt[target])
-    _read_gaps(target, me, population, table, scratch)
+    _read_gaps(target, me, table, scratch)
     strangers = place_candidates(index, count, scratch)
     for row in range(begin, end):
         at = index.list_of[table.topics[row]] + 1
@@ -183,19 +181,19 @@ def choose_from(
             if place >= 0:
                 peer = int(scratch.peers[place])
                 if peer != target and peer != me:
-                    above = up(target, peer, population)
+                    above = up(target, peer, table)
                     age = int(scratch.ages[place])
-                    _compare(scratch, row - begin + 1, population - above, above, peer, age)
+                    _compare(scratch, row - begin + 1, around(above, table), above, peer, age)
     if strangers:
         number_rows(scratch.row_of, table.topics[begin:end])
         for i in range(count):
             peer = int(scratch.peers[i])
             if peer != target and peer != me and index.number[peer] < index.state[0]:
                 offered = table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]]
-                _improve(target, peer, int(scratch.ages[i]), offered, population, scratch)
+                _improve(target, peer, int(scratch.ages[i]), offered, table, scratch)
         clear_rows(scratch.row_of, table.topics[begin:end])
     return _write_lacked(
-        target, seed, cycle, me, most, population, table, scratch, rows, row_ages, known, out_peers, out_ages
+        target, seed, cycle, me, most, table, scratch, rows, row_ages, known, out_peers, out_ages
     )
 
 
@@ -206,7 +204,6 @@ def _write_lacked(
     cycle: int,
     me: int,
     most: int,
-    population: int,
     table: Table,
     scratch: Scratch,
     rows: Peers,
@@ -229,18 +226,18 @@ def _write_lacked(
     key = substream(stream(seed, _TIES, cycle, me), target)
     chosen = _write_heaviest(0, found, key, most, scratch, out_peers, out_ages)
     if chosen < most:
-        end = _add_stand_bys(target, me, found, population, table, scratch, rows, row_ages)
+        end = _add_stand_bys(target, me, found, table, scratch, rows, row_ages)
         chosen = _write_heaviest(chosen, end, key, most, scratch, out_peers, out_ages)
     return chosen
 
 
 @rule
-def _read_gaps(target: int, me: int, population: int, table: Table, scratch: Scratch) -> None:
+def _read_gaps(target: int, me: int, table: Table, scratch: Scratch) -> None:
     """How near a candidate must be to be lacked: nearer than the target's nearest, and than the sender."""
     begin, count = int(table.beg[target]), int(table.cnt[target])
     mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
     half = scratch.near.shape[1] // 2
-    above = up(target, me, population)
+    above = up(target, me, table)
     scratch.gap[0, 0] = scratch.gap[0, 1] = 0
     i = 0
     for row in range(count):
@@ -249,16 +246,16 @@ def _read_gaps(target: int, me: int, population: int, table: Table, scratch: Scr
         while i < mine.size and mine[i] < table.topics[begin + row]:
             i += 1
         if i < mine.size and mine[i] == table.topics[begin + row]:
-            low, high = min(low, population - above), min(high, above)
+            low, high = min(low, around(above, table)), min(high, above)
         scratch.gap[row + 1, 0], scratch.gap[row + 1, 1] = low, high
         scratch.near[row, 0] = scratch.near[row, half] = NOBODY
 
 
 @inner_rule
-def _improve(target: int, peer: int, age: int, offered: Topics, population: int, scratch: Scratch) -> None:
+def _improve(target: int, peer: int, age: int, offered: Topics, table: Table, scratch: Scratch) -> None:
     """Let a candidate take the places of the target's rings that it is near enough for."""
-    above = up(target, peer, population)
-    below = population - above
+    above = up(target, peer, table)
+    below = around(above, table)
     for i in range(offered.size):
         row = scratch.row_of[offered[i]]
         if row != 0:
@@ -267,7 +264,7 @@ def _improve(target: int, peer: int, age: int, offered: Topics, population: int,
 
 @inner_rule
 def _improve_shared(
-    target: int, me: int, rows: Peers, row_ages: Ages, population: int, table: Table, scratch: Scratch
+    target: int, me: int, rows: Peers, row_ages: Ages, table: Table, scratch: Scratch
 ) -> None:
     """Let those who stand on the sender's rows take their places on the same rings of the target."""
     theirs = table.topics[table.beg[target] : table.beg[target] + table.cnt[target]]
@@ -280,8 +277,8 @@ def _improve_shared(
             for place in range(rows.shape[1]):
                 peer = int(rows[i, place])
                 if peer != NOBODY and peer != target:
-                    above = up(target, peer, population)
-                    _compare(scratch, row + 1, population - above, above, peer, int(row_ages[i, place]))
+                    above = up(target, peer, table)
+                    _compare(scratch, row + 1, around(above, table), above, peer, int(row_ages[i, place]))
 
 
 @inner_rule
@@ -305,7 +302,6 @@ def _add_stand_bys(
     target: int,
     me: int,
     found: int,
-    population: int,
     table: Table,
     scratch: Scratch,
     rows: Peers,
@@ -315,7 +311,7 @@ def _add_stand_bys(
     half = rows.shape[1] // 2
     theirs = table.topics[table.beg[target] : table.beg[target] + table.cnt[target]]
     mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
-    above = up(target, me, population)
+    above = up(target, me, table)
     i = 0
     for row in range(theirs.size):
         while i < mine.size and mine[i] < theirs[row]:
@@ -326,7 +322,7 @@ def _add_stand_bys(
             continue
         for side in range(2):
             beyond = int(rows[i, side * half])
-            next_to_it = scratch.gap[row + 1, side] == (population - above if side == 0 else above)
+            next_to_it = scratch.gap[row + 1, side] == (around(above, table) if side == 0 else above)
             fresh = beyond != NOBODY and beyond != target and scratch.seen[beyond] != scratch.stamp[0]
             if next_to_it and fresh:
                 scratch.weight[found] = 1

@@ -149,8 +149,8 @@ class Rings:
 
     def gaps(self) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
         """How near the nearest neighbours of each topic are. [topic of mine]"""
-        population = self.profiles.peers
-        return np.array([informed.gaps_of(row, self.me, population) for row in self.peers], dtype=np.uint32)
+        table = self.profiles.table
+        return np.array([informed.gaps_of(row, self.me, table) for row in self.peers], dtype=np.uint32)
 
     def _give_up(self) -> None:
         """Whoever was asked stayed silent: everybody known is considered again for the places it left."""
@@ -164,14 +164,12 @@ class Rings:
         return self._others(gather(scratch, begin_gathering(scratch), self.peers.ravel(), self.ages.ravel()))
 
     def _consider(self, count: int) -> None:
-        rules.consider(
-            self.me, count, self.peers, self.ages, self.profiles.peers, self.profiles.table, self._scratch
-        )
+        rules.consider(self.me, count, self.peers, self.ages, self.profiles.table, self._scratch)
 
     def _selected(self, target: int, cycle: int, known: Peers | None) -> tuple[Peers, Ages]:
         """What to send: to a target that just sent ``known``, or that is about to be asked."""
         config, scratch = self.config, self._scratch
-        population, table, most = self.profiles.peers, self.profiles.table, config.gossip_size
+        table, most = self.profiles.table, config.gossip_size
         peers, ages = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.uint16)
         if config.informed:
             count = 0 if known is None else self._gather()
@@ -182,7 +180,6 @@ class Rings:
                 self.me,
                 count,
                 most,
-                population,
                 table,
                 scratch,
                 self.peers,
@@ -193,7 +190,7 @@ class Rings:
             )
         else:
             count = self._gather()
-            common = rules.select_for(target, self.me, count, population, table, scratch)
+            common = rules.select_for(target, self.me, count, table, scratch)
             found = rules.cut(common, self.seed, cycle, self.me, target, most, scratch, peers, ages)
         return peers[:found], ages[:found]
 
@@ -205,7 +202,6 @@ class Rings:
             self.cycle,
             self.peers,
             self.ages,
-            self.profiles.peers,
             self.profiles.table,
             self._scratch,
         )

@@ -1,9 +1,9 @@
 """Rings' decisions, over one node's ring neighbours.
 
 A node has a row for each of its topics: ``peers`` and ``ages`` [topic of mine, place], half of the places for
-the nearest lower ids, nearest first, and half for the nearest higher ones, likewise. Peers are numbered in
-the order of their ids, so that distances are counted in numbers, modulo the population. On a small ring one
-peer can stand on both sides.
+the nearest lower ids, nearest first, and half for the nearest higher ones, likewise. How far peers are from
+each other on the circle is told by their places in the table of profiles. On a small ring one peer can stand
+on both sides.
 
 The age of an entry is what it was when the entry was handed on, plus the cycles since, and is zeroed by
 direct contact only (S0 §5.4): a younger copy of an entry that is there already changes nothing. If copies
@@ -29,23 +29,35 @@ Gaps = NDArray[np.int64]
 
 
 @inner_rule
-def up(a: int, b: int, population: int) -> int:
+def up(a: int, b: int, table: Table) -> int:
     """How far it is from a to b towards higher ids; the whole circle from a node to itself."""
-    steps = b - a
-    return steps if steps > 0 else steps + population
+    steps = int(table.place[b]) - int(table.place[a])
+    return steps if steps > 0 else steps + int(table.circle[0])
 
 
 @inner_rule
-def offer(peers: Peers, ages: Ages, row: int, me: int, peer: int, age: int, population: int) -> None:
+def around(steps: int, table: Table) -> int:
+    """How far it is the other way round."""
+    return int(table.circle[0]) - steps
+
+
+@inner_rule
+def down(a: int, b: int, table: Table) -> int:
+    """How far it is from a to b towards lower ids; nothing from a node to itself."""
+    return around(up(a, b, table), table)
+
+
+@inner_rule
+def offer(peers: Peers, ages: Ages, row: int, me: int, peer: int, age: int, table: Table) -> None:
     """Let a subscriber of a row's topic take its place there, if it is near enough."""
     half = peers.shape[1] // 2
-    steps = up(me, peer, population)
+    steps = up(me, peer, table)
     last = int(peers[row, 2 * half - 1])
-    if last == NOBODY or steps < up(me, last, population):
-        _insert(peers, ages, row, half, 2 * half, me, peer, age, steps, population, True)
+    if last == NOBODY or steps < up(me, last, table):
+        _insert(peers, ages, row, half, 2 * half, me, peer, age, steps, table, True)
     last = int(peers[row, half - 1])
-    if last == NOBODY or population - steps < population - up(me, last, population):
-        _insert(peers, ages, row, 0, half, me, peer, age, population - steps, population, False)
+    if last == NOBODY or around(steps, table) < down(me, last, table):
+        _insert(peers, ages, row, 0, half, me, peer, age, around(steps, table), table, False)
 
 
 @inner_rule
@@ -59,7 +71,7 @@ def _insert(
     peer: int,
     age: int,
     steps: int,
-    population: int,
+    table: Table,
     higher: bool,
 ) -> None:
     """One side of a row, nearest first: places first … end−1."""
@@ -67,8 +79,8 @@ def _insert(
     while place < end and peers[row, place] != NOBODY:
         if peers[row, place] == peer:
             return
-        there = up(me, int(peers[row, place]), population)
-        if steps < (there if higher else population - there):
+        there = up(me, int(peers[row, place]), table)
+        if steps < (there if higher else around(there, table)):
             break
         place += 1
     if place < end:
@@ -135,22 +147,22 @@ def count_neighbours(peers: Peers) -> int:
 
 
 @rule
-def measure_gaps(peers: Peers, rows: int, me: int, population: int, gap: Gaps) -> None:
+def measure_gaps(peers: Peers, rows: int, me: int, table: Table, gap: Gaps) -> None:
     """How near a peer must be to stand on each row. peers: [row, place]; gap: [row + 1, side]
 
     Row 0 of the gaps stands for topics that have no row: nobody is near enough for it.
     """
     gap[0, 0] = gap[0, 1] = 0
     for row in range(rows):
-        _measure_gap(peers, row, me, population, gap)
+        _measure_gap(peers, row, me, table, gap)
 
 
 @inner_rule
-def _measure_gap(peers: Peers, row: int, me: int, population: int, gap: Gaps) -> None:
+def _measure_gap(peers: Peers, row: int, me: int, table: Table, gap: Gaps) -> None:
     half = peers.shape[1] // 2
     lower, higher = int(peers[row, half - 1]), int(peers[row, 2 * half - 1])
-    gap[row + 1, 0] = population + 1 if lower == NOBODY else population - up(me, lower, population)
-    gap[row + 1, 1] = population + 1 if higher == NOBODY else up(me, higher, population)
+    gap[row + 1, 0] = int(table.circle[0]) + 1 if lower == NOBODY else down(me, lower, table)
+    gap[row + 1, 1] = int(table.circle[0]) + 1 if higher == NOBODY else up(me, higher, table)
 
 
 @inner_rule
@@ -158,7 +170,7 @@ def offer_to_all(
     peers: Peers,
     ages: Ages,
     me: int,
-    population: int,
+    table: Table,
     candidate: int,
     age: int,
     candidate_topics: Topics,
@@ -169,28 +181,26 @@ def offer_to_all(
 
     Whether it shares a topic is anybody's guess, but that it is too far is nearly sure: so that is asked.
     """
-    above = up(me, candidate, population)
-    below = population - above
+    above = up(me, candidate, table)
+    below = around(above, table)
     for i in range(candidate_topics.size):
         row = row_of[candidate_topics[i]]
         if below < gap[row, 0] or above < gap[row, 1]:
-            offer(peers, ages, row - 1, me, candidate, age, population)
-            _measure_gap(peers, row - 1, me, population, gap)
+            offer(peers, ages, row - 1, me, candidate, age, table)
+            _measure_gap(peers, row - 1, me, table, gap)
 
 
 @rule
-def consider(
-    me: int, count: int, peers: Peers, ages: Ages, population: int, table: Table, scratch: Scratch
-) -> None:
+def consider(me: int, count: int, peers: Peers, ages: Ages, table: Table, scratch: Scratch) -> None:
     """Offer the first ``count`` candidates of the scratch to the node's rows."""
     mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
     number_rows(scratch.row_of, mine)
-    measure_gaps(peers, mine.size, me, population, scratch.gap)
+    measure_gaps(peers, mine.size, me, table, scratch.gap)
     for i in range(count):
         peer, age = int(scratch.peers[i]), int(scratch.ages[i])
         if peer != me and peer != NOBODY:
             offered = table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]]
-            offer_to_all(peers, ages, me, population, peer, age, offered, scratch.row_of, scratch.gap)
+            offer_to_all(peers, ages, me, table, peer, age, offered, scratch.row_of, scratch.gap)
     clear_rows(scratch.row_of, mine)
 
 
@@ -227,7 +237,7 @@ def number_common(row_of: NDArray[np.int16], mine: Topics, theirs: Topics) -> in
 
 
 @rule
-def select_for(target: int, me: int, count: int, population: int, table: Table, scratch: Scratch) -> int:
+def select_for(target: int, me: int, count: int, table: Table, scratch: Scratch) -> int:
     """For each topic in common with ``target``, the candidates nearest to it on either side (S0 §5.1).
 
     The candidates are the first ``count`` of the scratch; ``scratch.near`` [common topic, place] receives the
@@ -242,12 +252,12 @@ def select_for(target: int, me: int, count: int, population: int, table: Table, 
             near[row, place] = NOBODY
     if common:
         row_of, gap = scratch.row_of, scratch.gap
-        measure_gaps(near, common, target, population, gap)
+        measure_gaps(near, common, target, table, gap)
         for i in range(count):
             peer, age = int(scratch.peers[i]), int(scratch.ages[i])
             if peer != target and peer != me:
                 offered = table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]]
-                offer_to_all(near, near_ages, target, population, peer, age, offered, row_of, gap)
+                offer_to_all(near, near_ages, target, table, peer, age, offered, row_of, gap)
         clear_rows(scratch.row_of, mine)
     return common
 

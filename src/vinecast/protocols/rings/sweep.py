@@ -94,12 +94,10 @@ def prepare_requests(
             count = gather_believed(scratch, count, sample_peers[p], sample_ages[p], silence, p, cycle)
         for slot in range(near_peers.shape[1]):
             considered[p, slot] = near_peers[p, slot]
-        rules.consider(p, count, ring_peers[rows], ring_ages[rows], table.beg.size, table, scratch)
+        rules.consider(p, count, ring_peers[rows], ring_ages[rows], table, scratch)
         rules.grow_older(ring_ages[rows])
         if informed:
-            q = lacks.select_partner(
-                p, cycle, ring_peers[rows], ring_ages[rows], table.beg.size, table, scratch
-            )
+            q = lacks.select_partner(p, cycle, ring_peers[rows], ring_ages[rows], table, scratch)
         else:
             q = rules.select_oldest(ring_peers[rows], ring_ages[rows])
         partner[p] = q
@@ -108,7 +106,7 @@ def prepare_requests(
         rules.drop(ring_peers[rows], ring_ages[rows], q)
         if informed:
             mail_count[p] = lacks.choose_for(
-                q, seed, cycle, p, 0, gossip_size, table.beg.size, table, scratch,
+                q, seed, cycle, p, 0, gossip_size, table, scratch,
                 ring_peers[rows], ring_ages[rows], mail_peers[p, :0], mail_peers[p], mail_ages[p],
             )  # fmt: skip
         else:
@@ -116,7 +114,7 @@ def prepare_requests(
                 p, ring_peers, ring_ages, near_peers, near_ages, sample_peers, sample_ages,
                 silence, cycle, table, scratch,
             )  # fmt: skip
-            common = rules.select_for(q, p, count, table.beg.size, table, scratch)
+            common = rules.select_for(q, p, count, table, scratch)
             mail_count[p] = rules.cut(
                 common, seed, cycle, p, q, gossip_size, scratch, mail_peers[p], mail_ages[p]
             )
@@ -142,7 +140,7 @@ def merge_entries(
     forgive(silence, p, sender)
     heard = gather_one(scratch, begin_gathering(scratch), sender, 0)
     heard = gather_believed(scratch, heard, new_peers[:count], new_ages[:count], silence, p, cycle)
-    rules.consider(p, heard, ring_peers[rows], ring_ages[rows], table.beg.size, table, scratch)
+    rules.consider(p, heard, ring_peers[rows], ring_ages[rows], table, scratch)
 
 
 @rule
@@ -189,18 +187,18 @@ def answer_requests(
                 if i == start[q]:
                     open_index(index, initiator[start[q] : start[q + 1]], count, table, scratch)
                 given = lacks.choose_from(
-                    index, p, seed, int(cycles[p]), q, count, gossip_size, table.beg.size, table, scratch,
+                    index, p, seed, int(cycles[p]), q, count, gossip_size, table, scratch,
                     ring_peers[rows], ring_ages[rows], mail_peers[p, : mail_count[p]],
                     given_peers, given_ages,
                 )  # fmt: skip
             elif informed:
                 given = lacks.choose_for(
-                    p, seed, int(cycles[p]), q, count, gossip_size, table.beg.size, table, scratch,
+                    p, seed, int(cycles[p]), q, count, gossip_size, table, scratch,
                     ring_peers[rows], ring_ages[rows], mail_peers[p, : mail_count[p]],
                     given_peers, given_ages,
                 )  # fmt: skip
             else:
-                common = rules.select_for(p, q, count, table.beg.size, table, scratch)
+                common = rules.select_for(p, q, count, table, scratch)
                 given = rules.cut(
                     common, seed, int(cycles[p]), q, p, gossip_size, scratch, given_peers, given_ages
                 )
@@ -261,7 +259,7 @@ def publish_coverage(
                 neighbours = rules.count_neighbours(ring_peers[row])
                 changed[p] |= table.coverage[row] != neighbours
                 table.coverage[row] = neighbours
-                table.gaps[row] = lacks.gaps_of(ring_peers[row], p, table.beg.size)
+                table.gaps[row] = lacks.gaps_of(ring_peers[row], p, table)
 
 
 @rule
