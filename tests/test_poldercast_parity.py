@@ -32,9 +32,9 @@ from vinecast.systems.poldercast_sweep import PolderCastSweep
 
 def config_of(**rest: object) -> PolderCastConfig:
     return PolderCastConfig(
-        cyclon=CyclonConfig(view_size=8, gossip_size=4, period_s=3.0),
-        vicinity=VicinityConfig(view_size=6, gossip_size=4, period_s=3.0),
-        rings=RingsConfig(gossip_size=4, period_s=3.0, exchange="paper"),
+        cyclon=CyclonConfig(view_size=8, gossip_size=4, period_s=12.0),
+        vicinity=VicinityConfig(view_size=6, gossip_size=4, period_s=12.0),
+        rings=RingsConfig(gossip_size=4, period_s=12.0, exchange="paper"),
         **rest,  # type: ignore[arg-type]
     )
 
@@ -134,13 +134,13 @@ def test_machines_equal_the_sweep_without_vicinity() -> None:
 
 @pytest.mark.parametrize(("nodes", "seed"), [(12, 2), (80, 3)])
 def test_machines_equal_the_sweep_with_informed_exchanges(nodes: int, seed: int) -> None:
-    informed = RingsConfig(gossip_size=4, period_s=3.0, exchange="informed")
+    informed = RingsConfig(gossip_size=4, period_s=12.0, exchange="informed")
     live_through_it(nodes, seed, config=dataclasses.replace(config_of(), rings=informed))
 
 
 @pytest.mark.parametrize("exchange", ["paper", "informed"])
 def test_machines_equal_the_sweep_with_one_neighbour_a_side(exchange: str) -> None:
-    narrow = RingsConfig(size=2, gossip_size=2, period_s=3.0, exchange=exchange)
+    narrow = RingsConfig(size=2, gossip_size=2, period_s=12.0, exchange=exchange)
     live_through_it(50, 4, config=dataclasses.replace(config_of(), rings=narrow))
 
 

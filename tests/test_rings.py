@@ -268,6 +268,17 @@ def test_two_machines_back_to_back_find_their_places() -> None:
     assert a.node.partner == NOBODY
 
 
+def test_who_is_being_talked_to_still_carries_events_until_it_should_have_answered() -> None:
+    topics = [{0, 1} if peer in (4, 5) else {0} for peer in range(PEERS)]
+    world = World(5, [(3, 1), (4, 2), (6, 9)], topics, period_s=4.0)
+    assert world.ask().to == 6
+    assert world.row(0) == [4, 3, NOBODY, NOBODY] or 6 not in world.row(0)
+    assert 6 in world.node.carriers(0, 999_999).tolist()
+    assert 6 not in world.node.carriers(1, 999_999).tolist()  # it is not on that ring
+    assert 6 not in world.node.carriers(0, 1_000_000).tolist()  # a quarter of the period is over
+    assert 6 not in world.row(0)  # nothing was changed by asking
+
+
 def test_a_silent_partner_leaves_all_rings_and_others_take_its_places() -> None:
     topics = [{0, 1} if peer in (4, 5, 6) else {0} for peer in range(PEERS)]
     world = World(5, [(6, 9), (7, 1), (4, 1), (8, 1)], topics)

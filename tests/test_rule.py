@@ -21,6 +21,7 @@ import vinecast
 from vinecast.core.rule import (
     CACHE_GENERATIONS_KEPT,
     COMPILED,
+    ROOMS,
     WORD_MASK,
     inner_rule,
     rule,
@@ -299,3 +300,13 @@ def test_old_generations_are_cleared_away(story: Story, tmp_path: Path) -> None:
     assert CACHE_GENERATIONS_KEPT == 4
     assert {path.name for path in tmp_path.iterdir()} == kept | {"notes"}
     assert (tmp_path / "rules-1" / "code.nbc").exists()
+
+
+def test_only_rooms_whose_sources_name_the_cache_have_rules() -> None:
+    package = Path(vinecast.__file__).parent
+    found = {
+        path.relative_to(package).parts[0]
+        for path in package.rglob("*.py")
+        if re.search("^@(rule|inner_rule|rule_on_words)$", path.read_text(), re.MULTILINE)
+    }
+    assert found <= set(ROOMS)

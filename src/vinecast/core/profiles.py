@@ -24,8 +24,16 @@ from vinecast.core.rule import inner_rule, rule
 GAPS_UNKNOWN = 0xFFFF_FFFF
 """Nobody on either side."""
 
+PLACE_BITS = 31
+"""Of a live peer's id, the highest so many are its place on the circle."""
+
 _TOPIC_IDS = purpose("profiles.topic ids")
 _PUBLISHER = purpose("profiles.publisher")
+
+
+def place_of(point: int) -> int:
+    """The place of a live peer, from its point on the circle of 64 bits."""
+    return point >> (64 - PLACE_BITS)
 
 
 class Table(NamedTuple):
@@ -99,6 +107,14 @@ class Profiles:
         table.coverage = np.zeros(topics.size, dtype=np.uint8)
         table.gaps = np.full(topics.size, GAPS_UNKNOWN, dtype=np.uint32)
         table._end = topics.size
+        return table
+
+    @classmethod
+    def live(cls, peers: int, topics: int) -> "Profiles":
+        """An empty table of a live node, with room for so many peers and topics; whoever takes a number says
+        where that is on the circle (``place_of``)."""
+        table = cls(np.arange(peers, dtype=np.uint64), np.arange(topics, dtype=np.uint64))
+        table.circle[0] = 1 << PLACE_BITS
         return table
 
     @property

@@ -14,8 +14,8 @@ Rules are written in the part of Python that both understand:
 - results leave through output arrays or small tuples; nothing is allocated.
 
 Numba caches compiled code on disk by the file that *defines* a function and does not notice an edit in a
-file that this function calls. The cache folder therefore carries a digest of all of the package's sources:
-a changed source means a new folder, never stale code.
+file that this function calls. The cache folder therefore carries a digest of the sources of all rooms that
+have rules: a changed source means a new folder, never stale code.
 """
 
 import contextlib
@@ -29,6 +29,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+ROOMS = ("core", "pipeline", "protocols", "sim", "systems")
+"""The rooms that have rules, or constants that become part of compiled ones."""
 
 CACHE_GENERATIONS_KEPT = 4  # ours: enough for a few checkouts side by side
 
@@ -46,7 +49,7 @@ def _load_numba() -> Any:
 def _sources_digest() -> str:
     package = Path(__file__).parent.parent
     digest = hashlib.sha256(np.__version__.encode())
-    for path in sorted(package.rglob("*.py")):
+    for path in sorted(path for room in ROOMS for path in (package / room).rglob("*.py")):
         digest.update(path.relative_to(package).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -55,7 +58,7 @@ def _sources_digest() -> str:
 def _prepare_cache() -> bool:
     """Point Numba at a cache folder for exactly these sources; False when no folder can be written."""
     try:
-        base = _cache_base()
+        base = cache_base()
         folder = base / f"rules-{_sources_digest()}"
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
@@ -70,10 +73,16 @@ def _prepare_cache() -> bool:
     return True
 
 
-def _cache_base() -> Path:
+def cache_base() -> Path:
+    """Where this user's caches lie; RuntimeError for a user without a home."""
     if named := os.environ.get("VINECAST_CACHE_DIR"):
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vinecast"
+
+
+def cache_folder() -> Path | None:
+    """Where the compiled code of exactly these sources is kept; None where nothing is compiled or kept."""
+    return Path(_numba.config.CACHE_DIR) if _cached else None
 
 
 def _age_of(folder: Path) -> float:

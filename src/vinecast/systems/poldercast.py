@@ -42,7 +42,7 @@ from vinecast.core.events import (
     TimerFired,
     Unsubscribe,
 )
-from vinecast.core.interest import TOPICS_MAX, Scratch, begin_gathering, gather
+from vinecast.core.interest import TOPICS_MAX, Scratch, begin_gathering, gather, gather_one
 from vinecast.core.machine import NOBODY, SECOND_US
 from vinecast.core.profiles import Profiles
 from vinecast.core.silence import SilenceMemory
@@ -52,6 +52,7 @@ from vinecast.protocols.cyclon import machine as cyclon
 from vinecast.protocols.ringcast import rules as ringcast
 from vinecast.protocols.rings import Rings, RingsAnswer, RingsConfig, RingsRequest
 from vinecast.protocols.rings import machine as rings
+from vinecast.protocols.rings.informed import disagrees
 from vinecast.protocols.vicinity import Vicinity, VicinityAnswer, VicinityConfig, VicinityRequest
 from vinecast.protocols.vicinity import machine as vicinity
 
@@ -207,6 +208,37 @@ class PolderCast:
                 return self.rings.handle(event, now_us)
         return []
 
+    def peers_in_use(self) -> set[int]:
+        """Everybody in a view, asked or remembered as silent: whose numbers must stay theirs."""
+        arrays = (
+            self.cyclon.peers,
+            self.vicinity.peers,
+            self.rings.peers.ravel(),
+            self._silence.table.peers[0],
+        )
+        partners = {self.cyclon.partner, self.vicinity.partner, self.rings.partner}
+        return (partners | set(np.concatenate(arrays).tolist())) - {NOBODY}
+
+    def has_seen(self, event: int) -> bool:
+        """Whether an event came by lately."""
+        return event in self._seen
+
+    def is_reachable(self, topic: int) -> bool:
+        """Whether the nearest ring neighbours of a topic that it subscribes to take it for theirs too."""
+        row = self._row(topic)
+        if row is None:
+            return False
+        half, peers, table = self.config.rings.size // 2, self.rings.peers[row], self.profiles.table
+        nearest = [(int(peers[side * half]), side) for side in range(2)]
+        return all(
+            peer != NOBODY and not disagrees(self.me, peer, side, topic, table) for peer, side in nearest
+        )
+
+    def is_alone(self, topic: int) -> bool:
+        """Whether it knows nobody else who subscribes to a topic of its own."""
+        row = self._row(topic)
+        return row is not None and bool((self.rings.peers[row] == NOBODY).all())
+
     def _beside_vicinity(self, count: int) -> int:
         count = self._silence.gather(self._scratch, count, self.cyclon.peers, self.cyclon.ages)
         return gather(self._scratch, count, self.rings.peers.ravel(), self.rings.ages.ravel())
@@ -234,7 +266,7 @@ class PolderCast:
             return [published, *_turned_away(topic, event, NOBODY, 0)]
         row = self._row(topic)
         if row is not None:
-            return [published, Deliver(topic, event, 0), *self._forward(row, topic, event, 0, NOBODY)]
+            return [published, Deliver(topic, event, 0), *self._forward(row, topic, event, 0, NOBODY, now_us)]
         known = self._subscriber(topic, event)
         if known == NOBODY:
             return [published, Observe(TraceKind.DROPPED, topic, event, reason="no subscriber known")]
@@ -250,10 +282,10 @@ class PolderCast:
         row = self._row(topic)
         if row is None:
             return [seen, Count("poldercast.not subscribed")]
-        return [seen, Deliver(topic, event, hops), *self._forward(row, topic, event, hops, sender)]
+        return [seen, Deliver(topic, event, hops), *self._forward(row, topic, event, hops, sender, now_us)]
 
-    def _forward(self, row: int, topic: int, event: int, hops: int, sender: int) -> list[Effect]:
-        ring = self.rings.peers[row]
+    def _forward(self, row: int, topic: int, event: int, hops: int, sender: int, now_us: int) -> list[Effect]:
+        ring = self.rings.carriers(row, now_us)
         lower, higher = int(ring[0]), int(ring[ring.size // 2])
         targets = np.empty(self.config.fanout + 2, dtype=np.int32)
         count = ringcast.choose_ring(lower, higher, sender, targets)
@@ -278,11 +310,18 @@ class PolderCast:
         return "vicinity" if ringcast.takes_near(self.seed, event & SEED_MAX, self.me) else "cyclon"
 
     def _subscriber(self, topic: int, event: int) -> int:
-        """Any subscriber of a topic that is in any view."""
-        found = self._beside_vicinity(self._beside_rings(begin_gathering(self._scratch)))
+        """Any subscriber of a topic that is in any view, or else that was asked and has not answered yet."""
+        nobody = (NOBODY, NOBODY, NOBODY)
         chosen = np.empty(1, dtype=np.int32)
-        count = self._pick(topic, event, (NOBODY, NOBODY, NOBODY), found, 1, chosen, 0)
-        return int(chosen[0]) if count else NOBODY
+        found = self._beside_vicinity(self._beside_rings(begin_gathering(self._scratch)))
+        if self._pick(topic, event, nobody, found, 1, chosen, 0) == 0:
+            found = begin_gathering(self._scratch)
+            for partner in (self.rings.partner, self.vicinity.partner, self.cyclon.partner):
+                if partner != NOBODY:
+                    found = gather_one(self._scratch, found, partner, 0)
+            if self._pick(topic, event, nobody, found, 1, chosen, 0) == 0:
+                return NOBODY
+        return int(chosen[0])
 
     def _pick(
         self,

@@ -15,12 +15,14 @@ from vinecast.core.errors import InputError
 from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
 from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one
 from vinecast.core.machine import NOBODY, SECOND_US
-from vinecast.core.profiles import Profiles
+from vinecast.core.profiles import Profiles, row_of
 from vinecast.core.silence import SilenceMemory
 from vinecast.protocols.rings import informed, rules
 from vinecast.protocols.rings.rules import Ages, Peers, Topics
 
 TIMER = "rings"
+ANSWER_WITHIN = 4
+"""The part of a period in which an answer is still expected: less than there is between two layers' turns."""
 NO_PEERS: Peers = np.empty(0, dtype=np.int32)
 EXCHANGES = ("paper", "informed")
 
@@ -100,6 +102,7 @@ class Rings:
         self.profiles = profiles
         self.cycle = 0
         self.partner = NOBODY
+        self.asked_us = 0
         self.lost = False
         topics = profiles.topics_of(me).size
         self.peers: Peers = np.full((topics, config.size), NOBODY, dtype=np.int32)
@@ -118,7 +121,7 @@ class Rings:
             case Received(sender, RingsAnswer() as answer):
                 return self._end(sender, answer)
             case TimerFired(name) if name == TIMER:
-                return self._begin()
+                return self._begin(now_us)
             case Start():
                 self._give_up()
                 return [SetTimer(TIMER, self._first_after_us)]
@@ -141,6 +144,21 @@ class Rings:
         peers[new], ages[new] = self.peers[old], self.ages[old]
         self.peers, self.ages = peers, ages
         self.lost = True
+
+    def carriers(self, row: int, now_us: int) -> Peers:
+        """Who carries the events of a topic: its row, and whoever was just asked and had no time to answer.
+
+        A partner leaves the rows when it is asked, and comes back when it answers. That is how the silent
+        leave; but events must not miss somebody because it is being talked to. [place]
+        """
+        peers, topic = self.peers[row], int(self.profiles.topics_of(self.me)[row])
+        young = now_us - self.asked_us < self.config.period_us // ANSWER_WITHIN
+        if self.partner == NOBODY or not young or row_of(self.profiles.table, self.partner, topic) < 0:
+            return np.asarray(peers)
+        found, ages = peers[None].copy(), self.ages[row][None].copy()
+        rules.offer(found, ages, 0, self.me, self.partner, 0, self.profiles.table)
+        both: Peers = found[0]
+        return both
 
     def coverage(self) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
         """How many neighbours each topic has. [topic of mine]"""
@@ -206,7 +224,7 @@ class Rings:
             self._scratch,
         )
 
-    def _begin(self) -> list[Effect]:
+    def _begin(self, now_us: int) -> list[Effect]:
         effects: list[Effect] = [SetTimer(TIMER, self.config.period_us)]
         if self.partner != NOBODY:
             effects.append(Count("rings.silent"))
@@ -217,6 +235,7 @@ class Rings:
         self.lost = False
         rules.grow_older(self.ages)
         self.partner = self._select_partner()
+        self.asked_us = now_us
         if self.partner != NOBODY:
             rules.drop(self.peers, self.ages, self.partner)
             request = RingsRequest(self.cycle, *self._selected(self.partner, self.cycle, None))

@@ -1,0 +1,1 @@
+"""The live world: a node that drives the machines with real time, real connections and a real disk."""

@@ -1,0 +1,91 @@
+"""Between a machine's messages and frames: numbers become cards, cards become numbers.
+
+One codec a node. It remembers for every link which cards went over it, so that each goes once; when the link
+goes down that is forgotten, and every so many cycles too, for the other side may have forgotten as well.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from vinecast.core.errors import RemoteError
+from vinecast.core.events import Message
+from vinecast.core.machine import NOBODY
+from vinecast.node.peers import ME, PeerBook
+from vinecast.node.wire import Gossip
+from vinecast.protocols.cyclon.machine import CyclonAnswer, CyclonRequest
+from vinecast.protocols.rings import RingsAnswer, RingsRequest
+from vinecast.protocols.vicinity import VicinityAnswer, VicinityRequest
+
+GOSSIP: Mapping[str, type[Any]] = {
+    message.kind: message
+    for message in (
+        CyclonRequest,
+        CyclonAnswer,
+        VicinityRequest,
+        VicinityAnswer,
+        RingsRequest,
+        RingsAnswer,
+    )
+}
+"""The messages of gossip layers, by the name of their kind. All of them have the same fields."""
+
+REFERENCES_MAX = 4096  # ours: cards remembered a link; beyond, they are sent again
+REFERENCES_FOR = 16  # ours: cycles after which a card is sent again
+
+
+class Codec:
+    """``book`` knows who the numbers are."""
+
+    def __init__(self, book: PeerBook) -> None:
+        self._book = book
+        self._sent: dict[bytes, dict[bytes, int]] = {}
+        self._since: dict[bytes, int] = {}
+
+    def forget_link(self, peer: bytes) -> None:
+        """The link to a peer went down: whatever it knew, it may not know any more."""
+        self._sent.pop(peer, None)
+        self._since.pop(peer, None)
+
+    def pack(self, to: bytes, message: Message) -> Gossip:
+        """A gossip message for a peer. Candidates that the book forgot meanwhile are left out."""
+        found: Any = message
+        sent = self._references(to)
+        sender = self._book.describe(ME, 0, sent)
+        assert sender is not None
+        entries = (
+            self._book.describe(number, age, sent)
+            for number, age in zip(found.peers.tolist(), found.ages.tolist(), strict=True)
+            if number != NOBODY
+        )
+        named = tuple(entry for entry in entries if entry is not None)
+        return Gossip(message.kind, found.cycle, sender, named)
+
+    def unpack(self, peer: bytes, frame: Gossip) -> tuple[int, Message]:
+        """Who a frame of a peer is from, by number, and the message in it; for the machine, at once."""
+        self._book.release()
+        kind = GOSSIP.get(frame.kind)
+        if kind is None:
+            raise RemoteError("unknown kind of message")
+        sender = self._book.meet(frame.sender)
+        if sender == NOBODY:
+            raise RemoteError("sender without a card")
+        if self._book.id_of(sender) != peer:
+            raise RemoteError("speaks for another peer")
+        peers, ages = [], []
+        for entry in frame.entries:
+            number = self._book.meet(entry)
+            if number != NOBODY:
+                peers.append(number)
+                ages.append(entry.age)
+        return sender, kind(frame.cycle, np.array(peers, dtype=np.int32), np.array(ages, dtype=np.uint16))
+
+    def _references(self, to: bytes) -> dict[bytes, int]:
+        """The cards that a peer has had over the link as it is now."""
+        cycle = self._book.cycle
+        sent = self._sent.setdefault(to, {})
+        if cycle - self._since.setdefault(to, cycle) >= REFERENCES_FOR or len(sent) > REFERENCES_MAX:
+            sent.clear()
+            self._since[to] = cycle
+        return sent

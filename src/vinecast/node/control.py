@@ -1,0 +1,194 @@
+"""The control socket: how programs on the same machine use a running node.
+
+A Unix socket in the node's folder, for its owner only; lines of JSON both ways. The node begins:
+
+    {"vinecast": 1, "id": …, "address": …, "network": …}
+    -> {"do": "publish", "topic": "sports/tennis", "text": "15:0"}      or "data": base64; "headers": {…}
+    <- {"ok": {"id": …, "neighbours": 3}}
+    -> {"do": "topics"} | {"do": "peers"} | {"do": "stats"}
+    <- {"ok": …}
+    -> {"do": "subscribe", "topics": ["sports/#"]}
+    <- {"ok": …}, later {"ready": true}, and from then on {"event": {…}} and {"dropped": so many in all}
+    <- {"error": "one sentence"} to what cannot be done
+
+A connection that subscribes does nothing else; it ends when either side closes it. Nobody who is slow to read
+holds the node up: events wait in the subscription's bounded queue, and what finds no room there is counted.
+"""
+
+import asyncio
+import contextlib
+import logging
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from vinecast.core.errors import VinecastError
+from vinecast.node.folder import CONTROL, listen_in
+from vinecast.node.node import Node
+from vinecast.node.stream import Stream
+
+log = logging.getLogger("vinecast.node.control")
+
+VERSION = 1
+CONNECTIONS_MAX = 64  # ours
+LINE_BYTES_MAX = 4 * 1024 * 1024  # ours: more than the largest event, in base64
+PEERS_TOLD_MAX = 1000  # ours: nobody reads more
+
+
+class Publish(Struct, tag="publish", tag_field="do", forbid_unknown_fields=True):
+    """Publish an event; its payload is the text or the data."""
+
+    topic: str
+    text: str = ""
+    data: bytes | None = None
+    headers: dict[str, str] = {}
+
+
+class Subscribe(Struct, tag="subscribe", tag_field="do", forbid_unknown_fields=True):
+    """Tell me events of these topics and patterns from now on."""
+
+    topics: Annotated[list[str], Meta(min_length=1, max_length=256)]
+
+
+class Topics(Struct, tag="topics", tag_field="do", forbid_unknown_fields=True):
+    """What the node subscribes to, and what it knows of."""
+
+
+class Peers(Struct, tag="peers", tag_field="do", forbid_unknown_fields=True):
+    """Whom it knows."""
+
+
+class Stats(Struct, tag="stats", tag_field="do", forbid_unknown_fields=True):
+    """The node in numbers."""
+
+
+_decoder = msgspec.json.Decoder(Publish | Subscribe | Topics | Peers | Stats)
+_encode = msgspec.json.Encoder().encode
+
+
+def peers_told(node: Node) -> list[dict[str, Any]]:
+    """The peers for JSON, linked ones first."""
+    peers = sorted(node.peers(), key=lambda peer: (not peer.linked, peer.id))[:PEERS_TOLD_MAX]
+    return [
+        {"id": peer.id.hex(), "address": peer.address, "topics": peer.topics, "linked": peer.linked}
+        for peer in peers
+    ]
+
+
+class ControlServer:
+    """Serves one node's control socket. The node must be up, and hold its folder."""
+
+    def __init__(self, node: Node, folder: Path) -> None:
+        self._node, self._folder = node, folder
+        self._server: asyncio.Server | None = None
+        self._conversations: set[asyncio.Task[Any]] = set()
+
+    async def start(self) -> None:
+        """Listen."""
+        listener = listen_in(self._folder)
+        self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=LINE_BYTES_MAX)
+
+    async def close(self) -> None:
+        """Stop listening and end all conversations."""
+        if self._server is None:
+            return
+        self._server.close()
+        for task in self._conversations:
+            task.cancel()
+        await asyncio.gather(*self._conversations, return_exceptions=True)
+        with contextlib.suppress(OSError):
+            (self._folder / CONTROL).unlink()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        conversation = _Conversation(self._node, reader, writer)
+        self._conversations.add(task)
+        try:
+            if len(self._conversations) > CONNECTIONS_MAX:
+                await conversation.tell({"error": "too many programs speak to this node at once"})
+            else:
+                await conversation.hold()
+        except (OSError, asyncio.CancelledError):
+            pass  # it hung up, or the node leaves
+        except Exception:
+            log.exception("a conversation over the control socket failed")
+        finally:
+            self._conversations.discard(task)
+            writer.transport.abort() if task.cancelling() else writer.close()
+
+
+class _Conversation:
+    """With one program."""
+
+    def __init__(self, node: Node, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._node, self._reader, self._writer = node, reader, writer
+
+    async def tell(self, what: dict[str, Any]) -> None:
+        """Send a line, and wait while the other side is slow."""
+        self._writer.write(_encode(what) + b"\n")
+        await self._writer.drain()
+
+    async def hold(self) -> None:
+        """Greet, and answer until the other side has had enough."""
+        node = self._node
+        about = {"id": node.id.hex(), "address": node.address, "network": node.network}
+        await self.tell({"vinecast": VERSION, **about})
+        while True:
+            try:
+                line = await self._reader.readline()
+            except ValueError:
+                await self.tell({"error": f"a line has {LINE_BYTES_MAX} bytes at the most"})
+                return
+            if not line.strip():
+                return
+            try:
+                request = _decoder.decode(line)
+                if isinstance(request, Subscribe):
+                    await self._stream(request)
+                    return
+                answer = {"ok": await self._answer(request)}
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                answer = {"error": f"not a request: {error}"}
+            except VinecastError as error:
+                answer = {"error": str(error)}
+            await self.tell(answer)
+
+    async def _answer(self, request: Publish | Topics | Peers | Stats) -> Any:
+        node = self._node
+        match request:
+            case Publish(topic, text, data, headers):
+                receipt = await node.publish(topic, text if data is None else data, headers)
+                return {"id": receipt.id, "neighbours": receipt.neighbours}
+            case Topics():
+                return {"own": node.topics(), "known": node.known_topics()}
+            case Peers():
+                return peers_told(node)
+            case Stats():
+                return node.stats()
+
+    async def _stream(self, request: Subscribe) -> None:
+        """Pass events on until the other side hangs up or the node leaves."""
+        stream = await Stream.open(self._node, request.topics)
+        try:
+            await self.tell({"ok": [subscription.topic for subscription in stream.subscriptions]})
+            work = [asyncio.create_task(self._pass_on(stream)), asyncio.create_task(self._wait_for_the_end())]
+            try:
+                await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in work:
+                    task.cancel()
+                await asyncio.gather(*work, return_exceptions=True)
+        finally:
+            await stream.close()
+
+    async def _pass_on(self, stream: Stream) -> None:
+        while (news := await stream.next()) is not None:
+            await self.tell(news)
+
+    async def _wait_for_the_end(self) -> None:
+        """Whatever else the other side says is not for us."""
+        while await self._reader.read(4096):
+            pass

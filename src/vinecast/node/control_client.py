@@ -1,0 +1,94 @@
+"""The other end of the control socket, for commands and scripts: blocking, and light to import."""
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from vinecast.core.errors import InputError
+from vinecast.node.folder import connect_to
+
+VERSION = 1
+PATIENCE_S = 30.0
+"""Longer than a publisher is ever made to wait by default. Ours."""
+
+
+class ControlClient:
+    """A connection to the node that runs in a folder. ``about`` is what it says of itself."""
+
+    def __init__(self, folder: Path, patience_s: float = PATIENCE_S) -> None:
+        self._folder = folder
+        self._socket = connect_to(folder, patience_s)
+        self._lines = self._socket.makefile("rb")
+        try:
+            self.about: Mapping[str, Any] = self._read()
+            if self.about.get("vinecast") != VERSION:
+                raise InputError(f"the node in {folder} is of another version of Vinecast than this command")
+        except BaseException:
+            self.close()
+            raise
+
+    def publish(self, topic: str, payload: bytes, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Publish an event; its id, and how many neighbours took it."""
+        data = base64.b64encode(payload).decode()
+        return dict(
+            self._ask({"do": "publish", "topic": topic, "data": data, "headers": dict(headers or {})})
+        )
+
+    def topics(self) -> dict[str, list[str]]:
+        """What the node subscribes to, and what it knows of."""
+        return dict(self._ask({"do": "topics"}))
+
+    def peers(self) -> list[dict[str, Any]]:
+        """Whom it knows."""
+        return list(self._ask({"do": "peers"}))
+
+    def stats(self) -> dict[str, Any]:
+        """The node in numbers."""
+        return dict(self._ask({"do": "stats"}))
+
+    def stream(self, topics: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """What the node says of these topics, for ever: ready, event, dropped. The last thing to ask for."""
+        self._ask({"do": "subscribe", "topics": list(topics)})
+        self._socket.settimeout(None)
+        while True:
+            line = self._lines.readline()
+            if not line:
+                return
+            yield json.loads(line)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._lines.close()
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def _ask(self, request: dict[str, Any]) -> Any:
+        try:
+            self._socket.sendall(json.dumps(request).encode() + b"\n")
+        except OSError:
+            raise self._gone() from None
+        return self._read()["ok"]
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            line = self._lines.readline()
+        except TimeoutError:
+            raise InputError(f"the node in {self._folder} does not answer") from None
+        except OSError:
+            raise self._gone() from None
+        if not line:
+            raise self._gone()
+        answer = json.loads(line)
+        if "error" in answer:
+            raise InputError(answer["error"])
+        return dict(answer)
+
+    def _gone(self) -> InputError:
+        return InputError(f"the node in {self._folder} has left")

@@ -1,0 +1,220 @@
+"""Conversations: what two nodes have with each other, over however many links.
+
+A conversation with a peer usually has one link. Two nodes that dial each other at once get two; then the node
+with the smaller id takes leave of the one that came second in its eyes, and the other follows. A greeting
+carries the conversation's mark: a new mark says that the peer lost its side (it restarted, or its end of a
+link broke and ours did not notice), and then ours ends, too.
+"""
+
+import abc
+import asyncio
+import logging
+import random
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from vinecast import __version__
+from vinecast.core.errors import Bug, RemoteError
+from vinecast.node.address import Address, reachable
+from vinecast.node.hello import OTHER_IDENTITY, OWN_IDENTITY, Hello, agree, check_network
+from vinecast.node.identity import Identity, NodeId, node_id_of
+from vinecast.node.limits import Door, Redial
+from vinecast.node.link import DUPLICATE, Link, State
+from vinecast.node.transport import PROTOCOL_VERSIONS, Handler, PeerFacts, TransportConfig
+
+_log = logging.getLogger(__name__)
+
+LINKS_MAX = 4
+"""Links with one peer at the same time; more than two are mischief. Ours."""
+
+
+class Peer:
+    """What there is with one peer; exists while there is a link or a dial."""
+
+    __slots__ = ("announced", "dialling", "link", "links", "mark", "their_mark", "waiting", "waiting_bytes")
+
+    def __init__(self) -> None:
+        self.mark = secrets.token_bytes(8)
+        self.their_mark = b""
+        self.announced = False
+        """Whether the handler was told that it is up."""
+        self.link: Link | None = None
+        """The link that frames go to."""
+        self.links: list[Link] = []
+        self.dialling = False
+        self.waiting: list[bytes] = []
+        self.waiting_bytes = 0
+
+
+class Conversations(abc.ABC):
+    """The conversations of one node and their links: what happens when links come, speak and go."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        listen: Address,
+        network: str,
+        config: TransportConfig | None = None,
+        *,
+        advertise: Address | None = None,
+        versions: tuple[int, int] = PROTOCOL_VERSIONS,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """``advertise``: where others reach this node, if not where it listens; ``jitter``: 0 … 1."""
+        check_network(network)
+        self.identity = identity
+        self.config = config or TransportConfig()
+        self.counters: Counter[str] = Counter()
+        self._listen_at = listen
+        self._network = network
+        self._advertise = advertise
+        self._versions = versions
+        self._handler: Handler | None = None
+        self._peers: dict[NodeId, Peer] = {}
+        self._up: dict[NodeId, Link] = {}
+        self._links: set[Link] = set()
+        self._door = Door(self.config)
+        self._redial = Redial(self.config, jitter)
+        self._closing = False
+
+    @abc.abstractmethod
+    def _public_key(self, stream: asyncio.Transport) -> bytes:
+        """The proved public key at the other end of a stream, or RemoteError."""
+
+    # What links tell.
+
+    def introduce(self, link: Link, stream: asyncio.Transport) -> Hello:
+        """Find out who is at the other end; what to greet it with, or RemoteError."""
+        link.public = self._public_key(stream)
+        peer = node_id_of(link.public)
+        if peer == self.identity.id:
+            raise RemoteError(OWN_IDENTITY)
+        if link.expected is not None and peer != link.expected:
+            raise RemoteError(OTHER_IDENTITY)
+        entry = self._peers.setdefault(peer, Peer())
+        if len(entry.links) >= LINKS_MAX:
+            raise RemoteError("too many links")
+        link.peer = peer
+        entry.links.append(link)
+        return self._hello(entry.mark)
+
+    def _hello(self, mark: bytes) -> Hello:
+        address = self._advertise or self._listen_at
+        oldest, newest = self._versions
+        return Hello(oldest, newest, self._network, __version__, address.host, address.port, mark)
+
+    def agree(self, link: Link, theirs: Hello) -> None:
+        """Take the peer's greeting, or raise RemoteError with the reason to refuse it."""
+        link.protocol = agree(self._hello(b""), theirs)
+        link.address = reachable(theirs.address, link.host)
+
+    def came_up(self, link: Link) -> None:
+        """Both sides have greeted each other."""
+        peer, hello = link.peer, link.hello
+        self._leave_door(link)
+        self._redial.reach(peer)
+        entry = self._peers[peer]
+        if hello is None:
+            raise Bug("a link came up without a greeting")
+        if entry.their_mark not in (b"", hello.conversation):  # the peer has lost its side
+            self._finish(peer, entry, "began anew", keep=link)
+        entry.their_mark = hello.conversation
+        if entry.link is None:
+            self._use(peer, entry, link)
+        elif self.identity.id < peer:
+            self._retire(link, DUPLICATE)
+
+    def _use(self, peer: NodeId, entry: Peer, link: Link) -> None:
+        """Send by this link from now on."""
+        entry.link = self._up[peer] = link
+        waiting, entry.waiting, entry.waiting_bytes = entry.waiting, [], 0
+        for frame in waiting:
+            if not link.send(frame):
+                self.counters["dropped: queue full"] += 1
+        if not entry.announced:
+            entry.announced = True
+            facts = PeerFacts(
+                link.public, link.hello.software if link.hello else "", link.protocol, link.dialled
+            )
+            if not self._tell("on_up", peer, link.address, facts):
+                link.drop("handler failed")
+
+    def ended(self, link: Link) -> None:
+        """A link is down."""
+        if link.at_fault or not (link.was_up or link.dialled or self._closing):
+            self.refused(link.reason)
+        peer = link.peer
+        entry = self._peers.get(peer)
+        if entry is None or link not in entry.links:
+            return
+        entry.links.remove(link)
+        if entry.link is link:
+            entry.link = None
+            self._up.pop(peer, None)
+        if link.was_up and not link.farewelled:  # frames may be lost: the conversation cannot go on
+            self._finish(peer, entry, link.reason)
+        elif entry.link is None:
+            other = next((x for x in entry.links if x.state is State.UP), None)
+            if other is not None:
+                self._use(peer, entry, other)
+            elif not entry.links and not (entry.dialling and not entry.announced):
+                self._finish(peer, entry, link.reason)
+
+    def _finish(self, peer: NodeId, entry: Peer, reason: str, keep: Link | None = None) -> None:
+        """End a conversation with all its links, but for one that begins the next."""
+        self._up.pop(peer, None)
+        links = [link for link in entry.links if link is not keep]
+        entry.links = [] if keep is None else [keep]
+        entry.link = None
+        begun, entry.announced = entry.announced or bool(entry.waiting), False
+        if entry.waiting:
+            self.counters["dropped: no link"] += len(entry.waiting)
+            entry.waiting, entry.waiting_bytes = [], 0
+        entry.their_mark = b""
+        if keep is None:
+            entry.mark = secrets.token_bytes(8)
+            if not entry.dialling:
+                del self._peers[peer]
+        for link in links:
+            link.drop(reason)
+        if begun:
+            self.counters[f"down: {reason}"] += 1
+            self._tell("on_down", peer, reason)
+
+    def gone(self, link: Link) -> None:
+        """A link takes no more room."""
+        self._leave_door(link)
+        self._links.discard(link)
+
+    def failed(self, link: Link) -> None:
+        """The handler raised while it was handed a frame."""
+        _log.exception("the handler failed on a frame")
+        link.drop("handler failed")
+
+    def _leave_door(self, link: Link) -> None:
+        if not link.dialled and not link.proved:
+            link.proved = True
+            self._door.leave(link.host)
+
+    def _retire(self, link: Link, reason: str) -> None:
+        entry = self._peers.get(link.peer)
+        if entry is not None and entry.link is link:
+            entry.link = None
+            del self._up[link.peer]
+        link.retire(reason)
+
+    def refused(self, reason: str) -> None:
+        """Count what was turned away, and tell."""
+        self.counters[f"refused: {reason}"] += 1
+        self._tell("on_refused", reason)
+
+    def _tell(self, what: str, *arguments: Any) -> bool:
+        """Tell the handler; its failure is logged and nobody else's."""
+        try:
+            getattr(self._handler, what)(*arguments)
+        except Exception:
+            _log.exception("the handler failed in %s", what)
+            return False
+        return True

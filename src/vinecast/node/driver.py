@@ -1,0 +1,342 @@
+"""The driver: runs a system's machine in real time, over real links.
+
+It is the only place of a node that knows a clock and entropy. Events go into the machine (frames from peers,
+timers, what the application asks for), effects come out and are carried out at once: nothing here waits, so
+that neither a slow peer nor a slow subscriber holds the node up. What cannot be done is counted with its
+reason.
+"""
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from vinecast.core.errors import RemoteError
+from vinecast.core.events import (
+    Count,
+    Deliver,
+    Effect,
+    Event,
+    Observe,
+    PeerLost,
+    Publish,
+    Received,
+    Send,
+    SetTimer,
+    Start,
+    Stop,
+    Subscribe,
+    TimerFired,
+    Unsubscribe,
+)
+from vinecast.core.interest import Scratch
+from vinecast.core.machine import NOBODY
+from vinecast.core.seals import SealChecker, Sealed, read_sealed
+from vinecast.core.trace import TraceRecord
+from vinecast.node.address import Address
+from vinecast.node.codec import Codec
+from vinecast.node.identity import Identity, verify
+from vinecast.node.peers import ME, PeerBook
+from vinecast.node.transport import PeerFacts, Transport
+from vinecast.node.wire import EventFrame, Frame, Gossip, Introduction, Leaving, decode, encode
+from vinecast.protocols.cyclon import machine as cyclon
+from vinecast.protocols.rings import machine as rings
+from vinecast.systems.poldercast import PolderCast, PolderCastConfig, PolderCastEvent
+
+log = logging.getLogger("vinecast.node")
+
+NUMBER_BITS = 63
+"""Of an event's content id, so many stand for it in the machine."""
+
+
+class Clock(Protocol):
+    """What time it is; a test has its own."""
+
+    def now_us(self) -> int:
+        """Microseconds of a clock that never goes back."""
+        ...
+
+    def wall_us(self) -> int:
+        """Microseconds since 1970, as the machine believes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An event for the application."""
+
+    sealed: Sealed
+    hops: int
+
+
+class Driver:
+    """One node's. ``deliver`` takes what the application subscribed to; it must not wait."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        transport: Transport,
+        config: PolderCastConfig,
+        scratch: Scratch,
+        clock: Clock,
+        seed: int,
+        network: str,
+        deliver: Callable[[Arrival], None],
+        peers: int,
+        topics: int,
+        traced: int,
+        advertise: Address | None = None,
+    ) -> None:
+        self.transport = transport
+        self.counters: Counter[str] = Counter()
+        self.trace: deque[TraceRecord] = deque(maxlen=traced)
+        self.book = PeerBook(identity.public, identity.sign, verify, network, peers, topics, self._in_use)
+        self.machine = PolderCast(config, seed, ME, self.book.profiles, scratch)
+        self.address: Address | None = advertise
+        self.joined = asyncio.Event()
+        """Set when somebody else is known."""
+        self._codec = Codec(self.book)
+        self._checker = SealChecker(verify, network)
+        self._clock = clock
+        self._deliver = deliver
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._current: Sealed | None = None
+        self._took = 0
+        self._reachable: set[int] = set()
+        self._running = False
+        self._waiting_for_cycle: list[asyncio.Future[None]] = []
+
+    # Life.
+
+    async def start(self) -> Address:
+        """Listen, and begin to gossip; with nobody yet."""
+        listens = await self.transport.start(self)
+        self.address = self.address or listens
+        self._renew(())
+        self._running = True
+        self._handle(Start(()))
+        return self.address
+
+    async def leave(self, patience_s: float) -> None:
+        """Say goodbye, let what is queued go out, and close."""
+        if self._running:
+            self._handle(Stop())
+            goodbye = encode(Leaving())
+            for peer in self.transport.links():
+                self.transport.send(peer, None, goodbye)
+        self._running = False
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        await self.transport.drain(patience_s)
+        await self.transport.close()
+
+    def _in_use(self) -> Iterable[int]:
+        return self.machine.peers_in_use()
+
+    def _renew(self, topics: Iterable[str]) -> None:
+        """Write a new card."""
+        self.book.renew(str(self.address), self._clock.wall_us(), topics)
+
+    # What the application asks for.
+
+    def subscribe(self, topic: str) -> bool:
+        """Take part in a topic; False when there is no room for one more."""
+        if topic in self.book.topics_of(ME):
+            return True
+        number = self.book.topics.take(topic)
+        if number is None:
+            return False
+        self._handle(Subscribe(number))
+        if number not in self.book.profiles.topics_of(ME):
+            self.book.topics.leave(number)
+            return False
+        self._renew({*self.book.topics_of(ME), topic})  # the profile's use of the number is the one we took
+        return True
+
+    def unsubscribe(self, topic: str) -> None:
+        """Leave a topic."""
+        number = self.book.topics.number_of(topic)
+        if number is not None and topic in self.book.topics_of(ME):
+            self._reachable.discard(number)
+            self._handle(Unsubscribe(number))
+            self.book.topics.leave(number)
+            self._renew(set(self.book.topics_of(ME)) - {topic})
+
+    def publish(self, sealed: Sealed) -> int:
+        """Send an event of one's own on its way; how many peers it was handed to."""
+        number = self.book.topics.take(sealed.record.topic)
+        if number is None:
+            self.counters["dropped: too many topics"] += 1
+            return 0
+        try:
+            return self._handle_event(sealed, Publish(number, event_number(sealed)))
+        finally:
+            self.book.topics.leave(number)
+
+    def is_ready(self, topic: str) -> bool:
+        """Whether an event on a topic would reach this node by its ring neighbours.
+
+        While an exchange is under way its partner is out of the rings, so that what was so just before the
+        last one began counts too.
+        """
+        number = self.book.topics.number_of(topic)
+        return number is not None and (number in self._reachable or self.machine.is_reachable(number))
+
+    def is_alone(self, topic: str) -> bool:
+        """Whether nobody else is known who subscribes to a topic."""
+        number = self.book.topics.number_of(topic)
+        return number is None or self.machine.is_alone(number)
+
+    # What the transport tells.
+
+    def on_up(self, peer: bytes, address: Address, facts: PeerFacts) -> None:
+        """A link is up: each side introduces itself."""
+        own = self.book.describe(ME, 0)
+        assert own is not None
+        self.transport.send(peer, None, encode(Introduction(own)))
+
+    def on_down(self, peer: bytes, reason: str) -> None:
+        """A link is gone: links are made again when they are needed, so that says nothing about the peer."""
+        self._codec.forget_link(peer)
+
+    def on_unreachable(self, peer: bytes) -> None:
+        """A peer could not be reached."""
+        number = self.book.number_of(peer)
+        if number != NOBODY and self._running:
+            self._handle(PeerLost(number))
+
+    def on_refused(self, reason: str) -> None:
+        """The transport turned something away."""
+        self.counters[f"refused: {reason}"] += 1
+
+    def on_frame(self, peer: bytes, data: bytes) -> None:
+        """A frame of a peer, whatever it holds."""
+        if not self._running:
+            return
+        try:
+            self._take(peer, decode(data))
+        except RemoteError as error:
+            self.counters[f"refused: {error}"] += 1
+
+    def _take(self, peer: bytes, frame: Frame) -> None:
+        match frame:
+            case Gossip():
+                sender, message = self._codec.unpack(peer, frame)
+                self._handle(Received(sender, message))
+                self.joined.set()
+            case EventFrame():
+                self._take_event(peer, frame)
+            case Introduction():
+                self._meet(peer, frame)
+            case Leaving():
+                number = self.book.number_of(peer)
+                if number != NOBODY:
+                    self._handle(PeerLost(number))
+
+    def _meet(self, peer: bytes, frame: Introduction) -> None:
+        """Somebody introduces itself; a node that knows nobody begins with it."""
+        self.book.release()
+        number = self.book.meet(frame.sender)
+        if number == NOBODY or self.book.id_of(number) != peer:
+            raise RemoteError("speaks for another peer")
+        if self.machine.cyclon.view.size == 0 and number != ME:
+            self._handle(Start((number,)))
+        self.joined.set()
+
+    def _take_event(self, peer: bytes, frame: EventFrame) -> None:
+        sender = self.book.number_of(peer)
+        if sender == NOBODY:
+            raise RemoteError("event from a stranger")
+        sealed = read_sealed(frame.block, frame.seal)
+        topic = self.book.topics.number_of(sealed.record.topic)
+        if topic is None:
+            raise RemoteError("event on an unknown topic")
+        number = event_number(sealed)
+        if not self.machine.has_seen(number) and not self._checker.holds(sealed):
+            raise RemoteError("forged event")
+        self._handle_event(sealed, Received(sender, PolderCastEvent(topic, number, frame.hops)))
+
+    # In and out of the machine.
+
+    def _handle_event(self, sealed: Sealed, event: Event) -> int:
+        """Handle something about one event; how many peers it was handed to."""
+        self._current, self._took = sealed, 0
+        try:
+            self._handle(event)
+            return self._took
+        finally:
+            self._current = None
+
+    def _handle(self, event: Event) -> None:
+        for effect in self.machine.handle(event, self._clock.now_us()):
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Send(to, message, otherwise):
+                if self._send(to, message) or (otherwise != NOBODY and self._send(otherwise, message)):
+                    self._took += 1
+            case SetTimer(name, after_us):
+                self._set_timer(name, after_us)
+            case Deliver(_, _, hops):
+                assert self._current is not None
+                self._deliver(Arrival(self._current, hops))
+            case Observe(kind, topic, event, peer, hops, reason):
+                self.counters[f"events {kind.name.lower()}{': ' + reason if reason else ''}"] += 1
+                now = self._clock.wall_us()
+                self.trace.append(TraceRecord(now, ME, kind, peer, "", topic, event, hops, reason))
+            case Count(name, by):
+                self.counters[name] += by
+
+    def _send(self, to: int, message: object) -> bool:
+        peer, address = self.book.id_of(to), self.book.address_of(to)
+        frame: Frame
+        if isinstance(message, PolderCastEvent):
+            assert self._current is not None
+            frame = EventFrame(message.hops, self._current.block, self._current.seal.to_bytes())
+        else:
+            frame = self._codec.pack(peer, message)  # type: ignore[arg-type]
+        sent = self.transport.send(peer, Address.parse(address) if address else None, encode(frame))
+        if not sent:
+            self.counters["dropped: peer cannot take more"] += 1
+        return sent
+
+    def _set_timer(self, name: str, after_us: int) -> None:
+        if not self._running:
+            return
+        earlier = self._timers.get(name)
+        if earlier is not None:
+            earlier.cancel()
+        loop = asyncio.get_running_loop()
+        self._timers[name] = loop.call_later(after_us / 1e6, self._fire, name)
+
+    def _fire(self, name: str) -> None:
+        if name == cyclon.TIMER:
+            self.book.cycle += 1
+        if name == rings.TIMER:
+            mine = self.book.profiles.topics_of(ME).tolist()
+            self._reachable = {topic for topic in mine if self.machine.is_reachable(topic)}
+        self._handle(TimerFired(name))
+        if name == rings.TIMER:
+            waiting, self._waiting_for_cycle = self._waiting_for_cycle, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+
+    async def next_cycle(self) -> None:
+        """Wait until all layers had their turn once more."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting_for_cycle.append(future)
+        await future
+
+    def pressure(self) -> float:
+        """How full the fullest queue of a linked peer is, 0 … 1."""
+        return max(map(self.transport.pressure, self.transport.links()), default=0.0)
+
+
+def event_number(sealed: Sealed) -> int:
+    """The number of an event in the machine: from its content id, so that all nodes have the same."""
+    return int.from_bytes(sealed.digest[:8], "big") & ((1 << NUMBER_BITS) - 1)

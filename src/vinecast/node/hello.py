@@ -1,0 +1,104 @@
+"""The greeting: what two nodes tell each other before anything else, and why one may be turned away."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from vinecast.core.errors import InputError, RemoteError
+from vinecast.node.address import HOST_CHARACTERS_MAX, Address
+from vinecast.node.frames import Kind, control
+
+NETWORK_CHARACTERS_MAX = 64
+
+OTHER_NETWORK = "other network"
+OTHER_VERSION = "incompatible version"
+OTHER_IDENTITY = "another identity"
+OWN_IDENTITY = "own identity"
+
+Version = Annotated[int, Meta(ge=0, le=65535)]
+
+
+class Hello(msgspec.Struct, array_like=True, frozen=True):
+    """The first frame of each side. Who the sender is stands in its certificate, not here."""
+
+    oldest: Version
+    """The oldest protocol version it speaks."""
+    newest: Version
+    """The newest one."""
+    network: Annotated[str, Meta(max_length=NETWORK_CHARACTERS_MAX)]
+    software: Annotated[str, Meta(max_length=64)]
+    host: Annotated[str, Meta(max_length=HOST_CHARACTERS_MAX)]
+    """Where it listens; empty or unspecified: wherever it is seen."""
+    port: Annotated[int, Meta(ge=1, le=65535)]
+    conversation: Annotated[bytes, Meta(min_length=8, max_length=8)]
+    """The same on all links of one conversation. A new one says that the sender has forgotten the old."""
+
+    @property
+    def address(self) -> Address:
+        """Where it says it listens."""
+        return Address(self.host, self.port)
+
+    def frame(self) -> bytes:
+        """The whole frame."""
+        return control(Kind.HELLO, _encode(self))
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Hello).decode
+
+
+def read_hello(body: bytes) -> Hello:
+    """A peer's greeting, or RemoteError."""
+    try:
+        hello = _decode(body)
+    except msgspec.DecodeError:  # a ValidationError is one, too
+        raise RemoteError("bad HELLO") from None
+    if (
+        not (hello.host.isascii() and hello.host.isprintable())
+        or not hello.software.isprintable()
+        or hello.oldest > hello.newest
+    ):
+        raise RemoteError("bad HELLO")
+    return hello
+
+
+def agree(ours: Hello, theirs: Hello) -> int:
+    """The protocol version that both speak, or RemoteError with the reason to refuse."""
+    if ours.network != theirs.network:
+        raise RemoteError(OTHER_NETWORK)
+    version = min(ours.newest, theirs.newest)
+    if version < max(ours.oldest, theirs.oldest):
+        raise RemoteError(OTHER_VERSION)
+    return version
+
+
+def check_network(name: str) -> None:
+    """InputError unless the name can be a network's."""
+    if not 0 < len(name) <= NETWORK_CHARACTERS_MAX or not name.isprintable():
+        raise InputError(
+            f"a network's name is 1 to {NETWORK_CHARACTERS_MAX} printable characters: {name[:80]!r}"
+        )
+
+
+_KNOWN = frozenset(
+    {
+        OTHER_NETWORK,
+        OTHER_VERSION,
+        OTHER_IDENTITY,
+        OWN_IDENTITY,
+        "bad HELLO",
+        "bad heartbeat",
+        "second HELLO",
+        "too many links",
+        "frame too large",
+        "frame before HELLO",
+        "garbage instead of a frame",
+    }
+)
+
+
+def read_reason(body: bytes) -> str:
+    """Why a peer refused us or took leave: one of few texts, so that nobody can fill our counters."""
+    reason = body.decode(errors="replace")
+    return reason if reason in _KNOWN else "other reason"

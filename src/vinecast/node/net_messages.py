@@ -1,0 +1,104 @@
+"""What the parent of a local network and its worker processes say to each other: lines of JSON over pipes."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+
+class Begin(Struct, tag="begin"):
+    """The first line to a worker: what its nodes have in common. ``config`` is a table of ``NodeConfig``."""
+
+    network: str
+    config: dict[str, Any]
+    report_s: float
+
+
+class StartNode(Struct, tag="start"):
+    """Start a node, which subscribes to these topics and joins at these addresses."""
+
+    node: int
+    topics: list[str]
+    join: list[str]
+
+
+class StopNode(Struct, tag="stop"):
+    """Let a node leave."""
+
+    node: int
+
+
+class PublishOn(Struct, tag="publish"):
+    """Let a node publish the event of this number."""
+
+    node: int
+    topic: str
+    number: int
+
+
+class Warm(Struct, tag="warm"):
+    """A worker is ready to start nodes."""
+
+
+class Up(Struct, tag="up"):
+    """A node is up; ``point`` is its point on the circle."""
+
+    node: int
+    point: int
+    address: str
+
+
+class Ready(Struct, tag="ready"):
+    """All subscriptions of a node are ready."""
+
+    node: int
+
+
+class Down(Struct, tag="down"):
+    """A node has left."""
+
+    node: int
+
+
+class Failed(Struct, tag="failed"):
+    """Something could not be done."""
+
+    node: int
+    why: str
+
+
+class Report(Struct, tag="report"):
+    """What happened in a worker since the last report."""
+
+    deliveries: list[tuple[int, int, int]]
+    """(event, node, hops)"""
+    neighbours: list[tuple[int, str, int, int]]
+    """(node, topic, points of its lower and its higher ring neighbour; −1: none), where they changed."""
+    published: int
+    """Since the worker began, as are the following."""
+    first: int
+    again: int
+    outside: int
+    """Deliveries of events that others than the network's own nodes published."""
+    unreported: int
+    """Deliveries for which there was no room in a report."""
+    refused: dict[str, int]
+    """What was refused or dropped, by reason."""
+    resident_bytes: int
+    cpu_s: float
+
+
+Command = StartNode | StopNode | PublishOn
+Told = Warm | Up | Ready | Down | Failed | Report
+
+LINE_BYTES_MAX = 16 * 1024 * 1024
+
+begin_decoder = msgspec.json.Decoder(Begin)
+command_decoder = msgspec.json.Decoder(Command)
+told_decoder = msgspec.json.Decoder(Told)
+_encoder = msgspec.json.Encoder()
+
+
+def line(message: Begin | Command | Told) -> bytes:
+    """A message as a line."""
+    return _encoder.encode(message) + b"\n"

@@ -1,0 +1,230 @@
+"""A process of a local network: some tens of nodes that do what the parent says.
+
+Started by ``node/net`` as ``python -m vinecast.node.net_worker``. Commands come on standard input, news go to
+standard output. When the input ends, because the parent said so or because it died, the nodes leave.
+"""
+
+import asyncio
+import resource
+import signal
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vinecast.core.config import read
+from vinecast.core.errors import VinecastError
+from vinecast.core.machine import NOBODY
+from vinecast.node.config import NodeConfig
+from vinecast.node.identity import Identity
+from vinecast.node.logs import set_up_logging
+from vinecast.node.loop import run
+from vinecast.node.net_messages import (
+    LINE_BYTES_MAX,
+    Begin,
+    Command,
+    Down,
+    Failed,
+    PublishOn,
+    Ready,
+    Report,
+    StartNode,
+    StopNode,
+    Told,
+    Up,
+    Warm,
+    begin_decoder,
+    command_decoder,
+    line,
+)
+from vinecast.node.node import Node
+from vinecast.node.subscription import Subscription
+from vinecast.node.warm_up import warm_up
+
+MARK = b"vinecast net "
+"""The payload of a local network's own events begins so; the number follows."""
+DELIVERIES_MAX = 200_000  # ours: between two reports
+LEAVE_S = 10.0  # ours: for all nodes of a process together
+
+_FIRST, _AGAIN = "events received_first", "events received_again"
+
+
+@dataclass
+class _Member:
+    """A node of this process that is up."""
+
+    node: Node
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    neighbours: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """As last told."""
+
+
+class Worker:
+    """The nodes of this process, and what they report."""
+
+    def __init__(self, begin: Begin, out: asyncio.StreamWriter) -> None:
+        self._network, self._config = begin.network, read(NodeConfig, begin.config, "config")
+        self._report_s = begin.report_s
+        self._out = out
+        self._members: dict[int, _Member] = {}
+        self._identities: dict[int, Identity] = {}
+        self._deliveries: list[tuple[int, int, int]] = []
+        self._past: Counter[str] = Counter()
+        self._published = self._outside = self._unreported = 0
+        self._one_at_a_time = asyncio.Lock()
+        self._doing: set[asyncio.Task[None]] = set()
+
+    async def work(self, commands: asyncio.StreamReader) -> None:
+        """Do what is said until there is nothing more; then let all nodes leave."""
+        await self._tell(Warm())
+        reporter = asyncio.create_task(self._report_now_and_then())
+        try:
+            while text := await commands.readline():
+                task = asyncio.create_task(self._do(command_decoder.decode(text)))
+                self._doing.add(task)
+                task.add_done_callback(self._doing.discard)
+        finally:
+            for task in (reporter, *self._doing):
+                task.cancel()
+            await asyncio.gather(reporter, *self._doing, return_exceptions=True)
+            async with asyncio.timeout(LEAVE_S):
+                await asyncio.gather(*(self._stop(number) for number in list(self._members)))
+            await self._tell(self._report())
+
+    async def _do(self, command: Command) -> None:
+        try:
+            match command:
+                case StartNode():
+                    await self._start(command)
+                case StopNode(number):
+                    await self._stop(number)
+                    await self._tell(Down(number))
+                case PublishOn(number, topic, event):
+                    if number in self._members:
+                        await self._members[number].node.publish(topic, MARK + b"%d" % event)
+                        self._published += 1
+        except VinecastError as error:
+            await self._tell(Failed(command.node, str(error)))
+
+    async def _start(self, command: StartNode) -> None:
+        number = command.node
+        identity = self._identities.setdefault(number, Identity.ephemeral())
+        node = Node(join=command.join, network=self._network, config=self._config, identity=identity)
+        await node.start()
+        member = self._members[number] = _Member(node)
+        await self._tell(Up(number, int.from_bytes(node.id[:8], "big"), node.address))
+        subscriptions = [node.subscribe(topic) for topic in command.topics]
+        member.tasks = [asyncio.create_task(self._read(number, one)) for one in subscriptions]
+        member.tasks.append(asyncio.create_task(self._wait_until_ready(number, subscriptions)))
+
+    async def _stop(self, number: int) -> None:
+        member = self._members.pop(number, None)
+        if member is not None:
+            for task in member.tasks:
+                task.cancel()
+            await asyncio.gather(*member.tasks, return_exceptions=True)
+            await member.node.close()
+            self._past.update(member.node.driver.counters)
+
+    async def _read(self, number: int, subscription: Subscription) -> None:
+        async for event in subscription:
+            text = event.payload.removeprefix(MARK)
+            if text is event.payload or not text.isdigit() or len(text) > 18:
+                self._outside += 1
+            elif len(self._deliveries) < DELIVERIES_MAX:
+                self._deliveries.append((int(text), number, event.hops))
+            else:
+                self._unreported += 1
+
+    async def _wait_until_ready(self, number: int, subscriptions: list[Subscription]) -> None:
+        for subscription in subscriptions:
+            await subscription.ready()
+        await self._tell(Ready(number))
+
+    async def _tell(self, message: Told) -> None:
+        async with self._one_at_a_time:
+            self._out.write(line(message))
+            await self._out.drain()
+
+    # Reports.
+
+    async def _report_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(self._report_s)
+            await self._tell(self._report())
+
+    def _report(self) -> Report:
+        counters = Counter(self._past)
+        for member in self._members.values():
+            counters.update(member.node.driver.counters)
+        deliveries, self._deliveries = self._deliveries, []
+        changed = [
+            (number, topic, *pair)
+            for number, member in self._members.items()
+            for topic, pair in _changed_neighbours(member)
+        ]
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return Report(
+            deliveries=deliveries,
+            neighbours=changed,
+            published=self._published,
+            first=counters[_FIRST],
+            again=counters[_AGAIN],
+            outside=self._outside,
+            unreported=self._unreported,
+            refused={
+                name: count for name, count in counters.items() if name.startswith(("refused", "dropped"))
+            },
+            resident_bytes=_resident_bytes(),
+            cpu_s=usage.ru_utime + usage.ru_stime,
+        )
+
+
+def _changed_neighbours(member: _Member) -> list[tuple[str, tuple[int, int]]]:
+    """The topics whose nearest ring neighbours are others than last told."""
+    driver = member.node.driver
+    book, rings = driver.book, driver.machine.rings
+    names = [book.topics.names[topic] for topic in book.profiles.topics_of(0).tolist()]
+    changed = []
+    for name, row in zip(names, rings.peers.tolist(), strict=False):
+        lower, higher = row[0], row[len(row) // 2]
+        pair = (_point(book.id_of(lower), lower), _point(book.id_of(higher), higher))
+        if name is not None and member.neighbours.get(name) != pair:
+            member.neighbours[name] = pair
+            changed.append((name, pair))
+    return changed
+
+
+def _point(peer: bytes, number: int) -> int:
+    return -1 if number == NOBODY else int.from_bytes(peer[:8], "big")
+
+
+def _resident_bytes() -> int:
+    """What the process holds now; where the system does not say, the most it ever held."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+async def _main() -> None:
+    loop = asyncio.get_running_loop()
+    commands = asyncio.StreamReader(limit=LINE_BYTES_MAX)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
+    pipe, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), sys.stdout
+    )
+    out = asyncio.StreamWriter(pipe, protocol, None, loop)
+    try:
+        await Worker(begin_decoder.decode(await commands.readline()), out).work(commands)
+    except (BrokenPipeError, ConnectionResetError, TimeoutError):
+        pass  # the parent is gone, or a node would not leave: there is nobody to tell
+    finally:
+        out.close()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who ends our input
+    set_up_logging()
+    warm_up()
+    run(_main())

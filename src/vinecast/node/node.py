@@ -1,0 +1,443 @@
+"""The node that applications use.
+
+    async with Node(join=["host:7000"]) as node:
+        subscription = node.subscribe("sports/tennis")
+        await subscription.ready()
+        await node.publish("sports/tennis", b"15:0")
+        async for event in subscription:
+            print(event.payload)
+
+Without a folder everything is forgotten at exit; with one, identity, subscriptions and the peers last met are
+kept there, so that a node that comes back is the same one and finds the network by itself.
+"""
+
+import asyncio
+import logging
+import os
+import random
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Self
+
+from vinecast.core.blocks import cid_text
+from vinecast.core.errors import Bug, InputError, RemoteError, VinecastError
+from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
+from vinecast.core.records import EventRecord
+from vinecast.core.seals import BATCH_MAX, Sealed, seal_events
+from vinecast.node.address import Address
+from vinecast.node.config import NodeConfig
+from vinecast.node.driver import Arrival, Driver
+from vinecast.node.identity import Identity
+from vinecast.node.peers import ME
+from vinecast.node.store import Store
+from vinecast.node.subscription import Event, Subscription
+from vinecast.node.tls_transport import TlsTransport
+from vinecast.node.topics import Pattern, check_topic
+from vinecast.node.transport import Transport
+from vinecast.node.warm_up import is_warm, warm_up
+
+log = logging.getLogger("vinecast.node")
+
+CROWDED = 0.5  # ours: how full a neighbour's queue may be before a publisher has to wait
+LOOK_S = 0.005  # ours: seconds between two looks at the queues of neighbours
+REMEMBERED_PEERS = 64  # ours: of those met lately, so many are written down each minute
+MINUTE_S = 60.0
+
+
+class OverloadedError(VinecastError):
+    """The neighbours cannot take more at the moment: the event was not published. Try again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a publication, as far as the publisher can know."""
+
+    id: str
+    """The event's content id."""
+    neighbours: int
+    """Peers that it was handed to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Somebody whom the node knows."""
+
+    id: bytes
+    address: str
+    topics: tuple[str, ...]
+    linked: bool
+    """Whether there is a link to it at the moment."""
+
+
+class RealClock:
+    """The machine's clocks."""
+
+    def now_us(self) -> int:
+        """Microseconds of a clock that never goes back."""
+        return time.monotonic_ns() // 1000
+
+    def wall_us(self) -> int:
+        """Microseconds since 1970."""
+        return time.time_ns() // 1000
+
+
+@lru_cache(maxsize=4)
+def _scratch_for(peers: int, topics: int, most: int, places: int) -> Scratch:
+    """Working memory: it is left as it was found, so that the nodes of a process can share it."""
+    return make_scratch(peers, topics, min(topics, TOPICS_MAX), most, places)
+
+
+class Node:
+    """One node of a network. Use it in ``async with``, or call ``start`` and ``close``."""
+
+    def __init__(
+        self,
+        listen: str = "127.0.0.1:0",
+        join: Iterable[str] = (),
+        folder: str | Path | None = None,
+        network: str = "default",
+        config: NodeConfig | None = None,
+        *,
+        advertise: str | None = None,
+        identity: Identity | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        """``advertise``: where others reach the node, if not where it listens. A transport other than TLS
+        over TCP comes with the identity that it vouches for."""
+        if (transport is None) != (identity is None) and transport is not None:
+            raise InputError("a transport of one's own comes with its identity")
+        self.config = config or NodeConfig()
+        self.network = network
+        self._listen, self._join = Address.parse(listen), [Address.parse(address) for address in join]
+        self._advertise = Address.parse(advertise) if advertise else None
+        self._folder = Path(folder) if folder is not None else None
+        self._identity, self._transport = identity, transport
+        self._subscriptions: dict[str, list[Subscription]] = {}
+        """Topic → who reads it."""
+        self._patterns: list[Subscription] = []
+        self._pending: list[tuple[EventRecord, asyncio.Future[Receipt]]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._driver: Driver | None = None
+        self._store: Store | None = None
+        self._unread = 0
+        self.join_trouble: dict[str, str] = {}
+        """Address → why it could not be joined there, when last tried."""
+
+    # Life.
+
+    async def start(self) -> Self:
+        """Come up, and begin to look for others."""
+        if self._driver is not None:
+            raise Bug("a node starts once")
+        if not is_warm():
+            await asyncio.get_running_loop().run_in_executor(None, warm_up)
+        if self._identity is None:
+            kept = self._folder
+            self._identity = Identity.load_or_create(kept) if kept else Identity.ephemeral()
+        identity, config = self._identity, self.config
+        if self._folder is None:
+            self._store = await Store.in_memory(identity.id, config.store)
+        else:
+            self._store = await Store.open(self._folder, identity.id, config.store)
+        if self._transport is None:
+            self._transport = TlsTransport(
+                identity, self._listen, self.network, config.transport, advertise=self._advertise
+            )
+        system = config.system
+        self._driver = Driver(
+            identity=identity,
+            transport=self._transport,
+            config=system,
+            scratch=_scratch_for(config.peers, config.topics, system.most, system.rings.size),
+            clock=RealClock(),
+            seed=int.from_bytes(os.urandom(7), "big"),
+            network=self.network,
+            deliver=self._take,
+            peers=config.peers,
+            topics=config.topics,
+            traced=config.traced,
+            advertise=self._advertise,
+        )
+        try:
+            await self._driver.start()
+        except BaseException:
+            await self._store.close()
+            raise
+        for topic in self._store.subscriptions():
+            self._driver.subscribe(topic)
+        self._store.mark_on(time.time_ns() // 1000)
+        self._tasks = [asyncio.create_task(work) for work in (self._keep_company(), self._keep_books())]
+        return self
+
+    async def close(self) -> None:
+        """Take leave of the others, and let go of everything."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        for _, receipt in self._pending:
+            receipt.cancel()
+        self._pending = []
+        for subscription in self._readers():
+            subscription.end()
+        if self._driver is not None:
+            self._note_peers()
+            await self._driver.leave(self.config.leave_s)
+        if self._store is not None:
+            self._store.mark_off(time.time_ns() // 1000)
+            await self._store.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, *failure: object) -> None:
+        await self.close()
+
+    # Who and where.
+
+    @property
+    def driver(self) -> Driver:
+        """What runs the node; for those who look inside."""
+        if self._driver is None:
+            raise InputError("the node has not been started: use it in 'async with', or await start()")
+        return self._driver
+
+    @property
+    def id(self) -> bytes:
+        """The node's id: the hash of its public key."""
+        return self.driver.book.me
+
+    @property
+    def address(self) -> str:
+        """Where others reach it."""
+        return self.driver.book.card.address
+
+    def topics(self) -> list[str]:
+        """What it subscribes to."""
+        return list(self.driver.book.topics_of(ME))
+
+    def known_topics(self) -> list[str]:
+        """All topics that it or a peer that it knows subscribes to."""
+        return self.driver.book.topics.known()
+
+    def peers(self) -> list[Peer]:
+        """Whom it knows."""
+        book, links = self.driver.book, self.driver.transport.links()
+        return [
+            Peer(
+                book.id_of(number),
+                book.address_of(number),
+                book.topics_of(number),
+                book.id_of(number) in links,
+            )
+            for number in book.known()
+        ]
+
+    def stats(self) -> dict[str, Any]:
+        """The node in numbers."""
+        driver = self.driver
+        topics = self.topics()
+        rings = [driver.is_ready(topic) for topic in topics if not driver.is_alone(topic)]
+        return {
+            "id": self.id.hex(),
+            "address": self.address,
+            "topics": len(topics),
+            "rings": len(rings),
+            "rings_complete": sum(rings),
+            "peers": len(driver.book.known()),
+            "links": len(driver.transport.links()),
+            "cycles": driver.book.cycle,
+            "unread": self._unread,
+            "dropped": sum(subscription.dropped for subscription in self._readers()),
+            "counters": dict(sorted((driver.counters + driver.book.counters).items())),
+        }
+
+    # Publishing.
+
+    async def publish(
+        self, topic: str, payload: bytes | str, headers: Mapping[str, str | bytes] | None = None
+    ) -> Receipt:
+        """Publish an event. Waits while neighbours cannot take more; OverloadedError when that lasts."""
+        check_topic(topic)
+        driver, store = self.driver, self._store
+        assert store is not None
+        data = payload.encode() if isinstance(payload, str) else bytes(payload)
+        await self._wait_for_room()
+        record = EventRecord(
+            topic=topic,
+            publisher=self._public,
+            sequence=await store.next_sequence(),
+            time_us=time.time_ns() // 1000,
+            payload=data,
+            headers=dict(headers or {}),
+        )
+        receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        if not self._pending:
+            asyncio.get_running_loop().call_soon(self._flush, driver)
+        self._pending.append((record, receipt))
+        return await receipt
+
+    @property
+    def _public(self) -> bytes:
+        assert self._identity is not None
+        return self._identity.public
+
+    async def _wait_for_room(self) -> None:
+        """Make a publisher feel that its neighbours are slow."""
+        driver, waited = self.driver, 0.0
+        while driver.pressure() > CROWDED:
+            if waited >= self.config.publish_wait_s:
+                driver.counters["refused: publisher too fast"] += 1
+                raise OverloadedError("the neighbours cannot take more events at the moment")
+            await asyncio.sleep(LOOK_S)
+            waited += LOOK_S
+
+    def _flush(self, driver: Driver) -> None:
+        """Seal all that was published in this turn of the loop with one signature, and send it."""
+        pending, self._pending = self._pending, []
+        for begin in range(0, len(pending), BATCH_MAX):
+            for (_, receipt), sealed in self._seal(pending[begin : begin + BATCH_MAX]):
+                if not receipt.done():
+                    receipt.set_result(Receipt(cid_text(sealed.cid), driver.publish(sealed)))
+
+    def _seal(
+        self, batch: list[tuple[EventRecord, asyncio.Future[Receipt]]]
+    ) -> list[tuple[tuple[EventRecord, asyncio.Future[Receipt]], Sealed]]:
+        """The batch, sealed. If one of them cannot be, only that one fails."""
+        assert self._identity is not None
+        try:
+            sealed = seal_events(self.network, [record for record, _ in batch], self._identity.sign)
+            return list(zip(batch, sealed, strict=True))
+        except InputError as error:
+            if len(batch) == 1:
+                if not batch[0][1].done():
+                    batch[0][1].set_exception(error)
+                return []
+            return [done for one in batch for done in self._seal([one])]
+
+    # Subscribing.
+
+    def subscribe(self, topic: str) -> Subscription:
+        """Read a topic, or all that fit a pattern (``sports/#``, ``+/tennis``) and that the node knows."""
+        driver, pattern = self.driver, Pattern.parse(topic)
+        subscription = Subscription(pattern, self.config.waiting, self._ready, self._close)
+        if pattern.is_plain:
+            self._read(topic, subscription)
+        else:
+            self._patterns.append(subscription)
+            for name in pattern.choose(driver.book.topics.known()):
+                self._read(name, subscription)
+        return subscription
+
+    def _read(self, topic: str, subscription: Subscription) -> None:
+        assert self._store is not None
+        if not self.driver.subscribe(topic):
+            raise InputError(f"there is no room for one more topic ({topic[:80]!r})")
+        self._subscriptions.setdefault(topic, []).append(subscription)
+        self._store.add_subscription(topic)
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Leave a topic, whoever reads it, also one from before a restart."""
+        for subscription in list(self._subscriptions.get(topic, ())):
+            if subscription.pattern.is_plain:
+                await subscription.close()
+        self._leave(topic)
+
+    async def _close(self, subscription: Subscription) -> None:
+        if subscription in self._patterns:
+            self._patterns.remove(subscription)
+        for topic, readers in list(self._subscriptions.items()):
+            if subscription in readers:
+                readers.remove(subscription)
+                if not readers:
+                    self._leave(topic)
+
+    def _leave(self, topic: str) -> None:
+        assert self._store is not None
+        self._subscriptions.pop(topic, None)
+        self.driver.unsubscribe(topic)
+        self._store.drop_subscription(topic)
+
+    async def _ready(self, subscription: Subscription) -> None:
+        """Wait until every topic of a subscription is reachable, or has nobody else for some cycles."""
+        driver, since = self.driver, self.driver.book.cycle
+        waits = bool(self._join or driver.book.known())
+        topics = [topic for topic, readers in self._subscriptions.items() if subscription in readers]
+        while waits and not all(map(driver.is_ready, topics)):
+            if driver.book.cycle - since >= self.config.alone_cycles and all(
+                driver.is_ready(topic) or driver.is_alone(topic) for topic in topics
+            ):
+                return
+            await driver.next_cycle()
+
+    def _take(self, arrival: Arrival) -> None:
+        """Give an event to its readers."""
+        event = Event(arrival.sealed, arrival.hops)
+        readers = self._subscriptions.get(event.topic)
+        if not readers:
+            self._unread += 1
+            return
+        for subscription in readers:
+            if not subscription.offer(event):
+                self.driver.counters["dropped: reader too slow"] += 1
+
+    def _readers(self) -> list[Subscription]:
+        found = {id(one): one for readers in self._subscriptions.values() for one in readers}
+        found |= {id(one): one for one in self._patterns}
+        return list(found.values())
+
+    # In the background.
+
+    async def _keep_company(self) -> None:
+        """Find somebody whenever nobody is known: those that were given, then those last met."""
+        driver, store = self.driver, self._store
+        assert store is not None
+        wait_s = 0.1
+        while True:
+            if driver.machine.cyclon.view.size == 0:
+                met = [peer.address for peer in store.peers()]
+                for address in dict.fromkeys((*self._join, *met)):
+                    await self._try(address)
+                    if driver.machine.cyclon.view.size:
+                        break
+                await asyncio.sleep(wait_s * (0.5 + random.random()))
+                wait_s = min(2 * wait_s, 10.0)
+            else:
+                wait_s = 0.1
+                self._follow_patterns()
+                await driver.next_cycle()
+
+    async def _try(self, address: Address) -> None:
+        if str(address) == self.address:
+            return
+        try:
+            await self.driver.transport.connect(address)
+            async with asyncio.timeout(self.config.transport.dial_s):
+                await self.driver.joined.wait()
+        except (RemoteError, TimeoutError) as error:
+            self.join_trouble[str(address)] = str(error) or "no answer in time"
+            log.info("could not join at %s: %s", address, error)
+
+    def _follow_patterns(self) -> None:
+        """Read topics that a pattern asks for and that have become known."""
+        for subscription in self._patterns:
+            for name in subscription.pattern.choose(self.driver.book.topics.known()):
+                if subscription not in self._subscriptions.get(name, ()):
+                    self._read(name, subscription)
+
+    async def _keep_books(self) -> None:
+        """Write down every minute that the node is on line, and whom it knows."""
+        assert self._store is not None
+        while True:
+            await asyncio.sleep(MINUTE_S)
+            self._store.mark_still_on(time.time_ns() // 1000)
+            self._note_peers()
+
+    def _note_peers(self) -> None:
+        assert self._store is not None
+        now_us = time.time_ns() // 1000
+        for peer, link in list(self.driver.transport.links().items())[:REMEMBERED_PEERS]:
+            self._store.add_peer(peer, link.address, now_us)

@@ -1,0 +1,291 @@
+"""The peer book: whom a live node knows, by number.
+
+Machines deal in numbers, the wire in cards. The book gives every peer and every topic that it meets a number,
+keeps their profiles where the rules read them, and turns numbers back into cards. It is bounded: when it is
+full, peers that no view of the machine holds any more give up their numbers, and while there are none, nobody
+new is met.
+
+A card counts only with its owner's signature, and an older one never replaces a newer one. What a peer is
+said to have said about its rings is taken from whoever heard from it last.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vinecast.core.machine import NOBODY
+from vinecast.core.profiles import GAPS_UNKNOWN, Profiles, place_of
+from vinecast.node.topics import is_topic
+from vinecast.node.wire import AGE_MAX, Card, CardReference, Entry, card_text, make_card
+
+ME = 0
+"""The node's own number."""
+
+Verify = Callable[[bytes, bytes, bytes], bool]
+"""(public key, text, signature) -> whether it is the key's."""
+
+
+def id_of_key(public: bytes) -> bytes:
+    """A node's id, from its public key."""
+    return hashlib.sha256(b"node:" + public).digest()
+
+
+class TopicNumbers:
+    """Numbers for topics, for as long as somebody has them."""
+
+    def __init__(self, room: int) -> None:
+        self.names: list[str | None] = []
+        self._room = room
+        self._number: dict[str, int] = {}
+        self._uses: list[int] = []
+        self._free: list[int] = []
+
+    def number_of(self, name: str) -> int | None:
+        """The number of a topic that somebody has."""
+        return self._number.get(name)
+
+    def take(self, name: str) -> int | None:
+        """Use a topic once more; None when there is no room for another one."""
+        number = self._number.get(name)
+        if number is None:
+            if self._free:
+                number = self._free.pop()
+                self.names[number] = name
+            elif len(self.names) < self._room:
+                number = len(self.names)
+                self.names.append(name)
+                self._uses.append(0)
+            else:
+                return None
+            self._number[name] = number
+        self._uses[number] += 1
+        return number
+
+    def leave(self, number: int) -> None:
+        """Use a topic once less."""
+        self._uses[number] -= 1
+        if self._uses[number] == 0:
+            name = self.names[number]
+            assert name is not None
+            del self._number[name]
+            self.names[number] = None
+            self._free.append(number)
+
+    def known(self) -> list[str]:
+        """The names of all topics that somebody has, in order."""
+        return sorted(self._number)
+
+
+class PeerBook:
+    """``profiles`` is what the machine reads; ``counters`` tells what was turned away, by reason."""
+
+    def __init__(
+        self,
+        public: bytes,
+        sign: Callable[[bytes], bytes],
+        verify: Verify,
+        network: str,
+        peers: int,
+        topics: int,
+        in_use: Callable[[], Iterable[int]] = tuple,
+    ) -> None:
+        self.profiles = Profiles.live(peers, topics)
+        self.topics = TopicNumbers(topics)
+        self.counters: Counter[str] = Counter()
+        self.in_use = in_use
+        self.cycle = 0
+        """Counted by the driver, so that ages of different days can be compared."""
+        self.held: set[int] = set()
+        """Numbers met since the last ``release``, which no view holds yet and which nobody may take away."""
+        self._public, self._sign, self._verify, self._network = public, sign, verify, network
+        self._number: dict[bytes, int] = {}
+        self._ids: list[bytes] = [b""] * peers
+        self._cards: list[Card | None] = [None] * peers
+        self._order: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)] * peers
+        self._told = np.full(peers, np.iinfo(np.int64).min, dtype=np.int64)
+        self._free = list(range(peers - 1, ME, -1))
+        self._take_number(ME, id_of_key(public))
+        self.renew("", 0, ())
+
+    # Who is who.
+
+    @property
+    def me(self) -> bytes:
+        """The node's own id."""
+        return self._ids[ME]
+
+    @property
+    def card(self) -> Card:
+        """The node's own card."""
+        card = self._cards[ME]
+        assert card is not None
+        return card
+
+    def renew(self, address: str, version: int, topics: Iterable[str]) -> None:
+        """Write a new card of one's own: listening there, subscribed to these."""
+        before = self._cards[ME]
+        version = max(version, before.version + 1) if before is not None else version
+        names = tuple(sorted(set(topics)))
+        self._cards[ME] = make_card(self._sign, self._network, self._public, address, version, names)
+        self._set_topics(ME, names)
+
+    def number_of(self, peer: bytes) -> int:
+        """The number of a peer that is known, or NOBODY."""
+        return self._number.get(peer, NOBODY)
+
+    def id_of(self, number: int) -> bytes:
+        """The id behind a number."""
+        return self._ids[number]
+
+    def address_of(self, number: int) -> str:
+        """Where a peer says it listens; empty when it does not."""
+        card = self._cards[number]
+        return card.address if card is not None else ""
+
+    def topics_of(self, number: int) -> tuple[str, ...]:
+        """What a peer subscribes to, in order."""
+        card = self._cards[number]
+        return card.topics if card is not None else ()
+
+    def known(self) -> list[int]:
+        """The numbers of all peers that are known, other than one's own."""
+        return sorted(number for number in self._number.values() if number != ME)
+
+    # Meeting others.
+
+    def meet(self, entry: Entry) -> int:
+        """Take in what an entry says; the peer's number, or NOBODY when it is turned away."""
+        card = entry.card
+        if isinstance(card, CardReference):
+            number = self._number.get(card.id, NOBODY)
+            held = self._cards[number] if number != NOBODY else None
+            if held is None or held.version != card.version:
+                self.counters["unknown reference"] += 1
+                return NOBODY
+        else:
+            number = self._meet_card(card)
+            held = self._cards[number] if number != NOBODY else None
+        if held is not None and number != ME and held.version == card.version:
+            self._hear_of_rings(number, held, entry)
+        if number != NOBODY:
+            self.held.add(number)
+        return number
+
+    def release(self) -> None:
+        """Let go of those who were met: the machine has seen them, and keeps whom it likes."""
+        self.held.clear()
+
+    def _meet_card(self, card: Card) -> int:
+        peer = id_of_key(card.public)
+        number = self._number.get(peer, NOBODY)
+        held = self._cards[number] if number != NOBODY else None
+        if number == ME or (held is not None and held.version >= card.version):
+            return number
+        if not self._is_sound(card):
+            return NOBODY
+        if number == NOBODY:
+            if not self._free:
+                self._make_room()
+            if not self._free:
+                self.counters["peer book full"] += 1
+                return NOBODY
+            number = self._free.pop()
+            self._take_number(number, peer)
+        self._cards[number] = card
+        self._told[number] = np.iinfo(np.int64).min
+        self._set_topics(number, card.topics)
+        return number
+
+    def _is_sound(self, card: Card) -> bool:
+        topics = card.topics
+        if any(a >= b for a, b in pairwise(topics)) or not all(map(is_topic, topics)):
+            self.counters["malformed card"] += 1
+            return False
+        text = card_text(self._network, card.public, card.address, card.version, topics)
+        if not self._verify(card.public, text, card.signature):
+            self.counters["forged card"] += 1
+            return False
+        return True
+
+    def _hear_of_rings(self, number: int, card: Card, entry: Entry) -> None:
+        """Take over coverage and gaps, unless somebody who heard from the peer later said so already."""
+        when, count = self.cycle - entry.age, len(card.topics)
+        if len(entry.coverage) != count or len(entry.gaps) != 4 * count or when < self._told[number]:
+            return
+        self._told[number] = when
+        order = self._order[number]
+        coverage = np.frombuffer(entry.coverage, dtype=np.uint8)[order]
+        gaps = np.frombuffer(entry.gaps, dtype=">u4")[order].astype(np.uint32)
+        self.profiles.annotate(number, coverage, gaps)
+
+    def _take_number(self, number: int, peer: bytes) -> None:
+        self._number[peer] = number
+        self._ids[number] = peer
+        self.profiles.place[number] = place_of(int.from_bytes(peer[:8], "big"))
+
+    def _set_topics(self, number: int, names: tuple[str, ...]) -> None:
+        """Give a peer these topics. Those for which there is no room are left out of its profile."""
+        before, wanted = self.profiles.topics_of(number).tolist(), set(names)
+        kept = [topic for topic in before if self.topics.names[topic] in wanted]
+        for topic in before:
+            if self.topics.names[topic] not in wanted:
+                self.topics.leave(topic)  # first, to make room
+        taken = [self.topics.take(name) for name in names]
+        for topic in kept:
+            self.topics.leave(topic)
+        if None in taken:
+            self.counters["topics left out"] += taken.count(None)
+        found = np.array([-1 if topic is None else topic for topic in taken], dtype=np.int64)
+        order = np.argsort(found, kind="stable")[np.count_nonzero(found < 0) :]
+        self._order[number] = order
+        topics = found[order].astype(np.int32)
+        self.profiles.set_topics(number, topics, np.zeros(topics.size, dtype=np.uint8))
+
+    def _make_room(self) -> None:
+        """Forget those whom no view holds any more."""
+        used = {ME, *self.held, *self.in_use()}
+        for peer, number in list(self._number.items()):
+            if number not in used:
+                self.forget(number)
+                del self._number[peer]
+                self._free.append(number)
+        self._free.sort(reverse=True)
+
+    def forget(self, number: int) -> None:
+        """Drop a peer's card and topics."""
+        self._set_topics(number, ())
+        self._cards[number] = None
+        self._told[number] = np.iinfo(np.int64).min
+
+    # Telling others.
+
+    def describe(self, number: int, age: int, sent: dict[bytes, int] | None = None) -> Entry | None:
+        """The entry for a peer; a reference where ``sent`` says that the card was sent (and notes it if not).
+
+        None for a peer without a card.
+        """
+        card = self._cards[number]
+        if card is None:
+            return None
+        named: Card | CardReference = card
+        if sent is not None:
+            peer = self._ids[number]
+            if sent.get(peer) == card.version:
+                named = CardReference(peer, card.version)
+            else:
+                sent[peer] = card.version
+        coverage, gaps = self._rings_of(number, len(card.topics))
+        return Entry(named, min(age, AGE_MAX), coverage, gaps)
+
+    def _rings_of(self, number: int, count: int) -> tuple[bytes, bytes]:
+        """What is known of a peer's rings, in the order of its card."""
+        begin = self.profiles.beg[number]
+        rows = slice(begin, begin + self.profiles.cnt[number])
+        coverage, gaps = np.zeros(count, dtype=np.uint8), np.full(count, GAPS_UNKNOWN, dtype=np.uint32)
+        order = self._order[number]
+        coverage[order], gaps[order] = self.profiles.coverage[rows], self.profiles.gaps[rows]
+        return coverage.tobytes(), gaps.astype(">u4").tobytes()

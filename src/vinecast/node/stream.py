@@ -1,0 +1,98 @@
+"""Several subscriptions as one stream of news for JSON: ready, event, dropped; for the command line.
+
+Nobody who reads slowly holds the node up: a few news wait here, further events in the subscriptions' bounded
+queues, and what finds no room there is counted.
+"""
+
+import asyncio
+import base64
+from collections.abc import Iterable
+from typing import Any, Self
+
+from vinecast.node.node import Node
+from vinecast.node.subscription import Event, Subscription
+
+WAITING = 64  # ours: news that wait here
+
+News = dict[str, Any]
+
+
+def event_told(event: Event) -> News:
+    """An event for JSON: the payload as ``text`` if it is UTF-8, else as ``data`` in base64."""
+    told: News = {
+        "id": event.id,
+        "topic": event.topic,
+        "publisher": event.publisher.hex(),
+        "time": event.time.isoformat(),
+        "hops": event.hops,
+        "headers": {
+            key: value if isinstance(value, str) else {"data": _base64(value)}
+            for key, value in event.headers.items()
+        },
+    }
+    try:
+        told["text"] = event.payload.decode()
+    except UnicodeDecodeError:
+        told["data"] = _base64(event.payload)
+    return told
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+class Stream:
+    """Open it in the node's loop, call ``next`` until it gives None, and ``close`` it."""
+
+    def __init__(self, subscriptions: list[Subscription]) -> None:
+        self.subscriptions = subscriptions
+        self._news: asyncio.Queue[News | None] = asyncio.Queue(WAITING)
+        self._tasks = [asyncio.create_task(self._pass_all_on()), asyncio.create_task(self._say_when_ready())]
+
+    @classmethod
+    async def open(cls, node: Node, topics: Iterable[str]) -> Self:
+        """Subscribe to all of these topics and patterns, or, with an InputError, to none."""
+        subscriptions: list[Subscription] = []
+        try:
+            for topic in dict.fromkeys(topics):
+                subscriptions.append(node.subscribe(topic))  # noqa: PERF401  (one may be refused)
+        except BaseException:
+            for subscription in subscriptions:
+                await subscription.close()
+            raise
+        return cls(subscriptions)
+
+    async def next(self) -> News | None:
+        """What is new; None when nothing will be any more."""
+        return await self._news.get()
+
+    async def close(self) -> None:
+        """Leave the topics."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for subscription in self.subscriptions:
+            await subscription.close()
+
+    async def _pass_all_on(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for i in range(len(self.subscriptions)):
+                group.create_task(self._pass_on(i))
+        await self._news.put(None)
+
+    async def _pass_on(self, which: int) -> None:
+        """Pass on what one subscription gets, unless an earlier one of the same stream gets it too."""
+        subscription, earlier = self.subscriptions[which], self.subscriptions[:which]
+        dropped = 0
+        async for event in subscription:
+            if any(other.pattern.matches(event.topic) for other in earlier):
+                continue
+            await self._news.put({"event": event_told(event)})
+            if subscription.dropped > dropped:
+                dropped = subscription.dropped
+                await self._news.put({"dropped": sum(one.dropped for one in self.subscriptions)})
+
+    async def _say_when_ready(self) -> None:
+        for subscription in self.subscriptions:
+            await subscription.ready()
+        await self._news.put({"ready": True})

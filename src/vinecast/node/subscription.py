@@ -1,0 +1,129 @@
+"""A subscription, as the application holds it: an asynchronous iterator over events.
+
+The node never waits for a reader. What a reader does not take in time waits in a bounded queue; when that is
+full, further events are dropped and counted (``dropped``), and the reader goes on with those that came first.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Self
+
+from vinecast.core.blocks import cid_text
+from vinecast.core.seals import Sealed
+from vinecast.node.topics import Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What was published."""
+
+    sealed: Sealed
+    hops: int
+    """Links that it travelled."""
+
+    @property
+    def id(self) -> str:
+        """Its content id, the same everywhere."""
+        return cid_text(self.sealed.cid)
+
+    @property
+    def topic(self) -> str:
+        """Where it was published."""
+        return self.sealed.record.topic
+
+    @property
+    def publisher(self) -> bytes:
+        """The public key of who published it."""
+        return self.sealed.record.publisher
+
+    @property
+    def payload(self) -> bytes:
+        """What was said."""
+        return self.sealed.record.payload
+
+    @property
+    def headers(self) -> dict[str, str | bytes]:
+        """What was said about it."""
+        return dict(self.sealed.record.headers)
+
+    @property
+    def time(self) -> datetime:
+        """When, by the publisher's clock."""
+        return datetime.fromtimestamp(self.sealed.record.time_us / 1e6, UTC)
+
+
+class Subscription:
+    """Made by ``Node.subscribe``. Iterate over it; ``close`` it when done, or use it in ``async with``."""
+
+    def __init__(
+        self,
+        pattern: Pattern,
+        waiting: int,
+        ready: Callable[["Subscription"], Awaitable[None]],
+        close: Callable[["Subscription"], Awaitable[None]],
+    ) -> None:
+        self.pattern = pattern
+        self.dropped = 0
+        """Events that found no room to wait."""
+        self._waiting = waiting
+        self._events: deque[Event] = deque()
+        self._came = asyncio.Event()
+        self._ready, self._close = ready, close
+        self._closed = False
+
+    @property
+    def topic(self) -> str:
+        """What was asked for."""
+        return str(self.pattern)
+
+    @property
+    def waiting(self) -> int:
+        """Events that have not been read."""
+        return len(self._events)
+
+    async def ready(self) -> Self:
+        """Wait until events of the topic would reach this node, or nobody else is there to publish any."""
+        await self._ready(self)
+        return self
+
+    async def close(self) -> None:
+        """Read no more. What waits can still be read; then the iteration ends."""
+        if not self._closed:
+            self.end()
+            await self._close(self)
+
+    def offer(self, event: Event) -> bool:
+        """Let an event wait for the reader; whether there was room."""
+        if self._closed:
+            return False
+        if len(self._events) >= self._waiting:
+            self.dropped += 1
+            return False
+        self._events.append(event)
+        self._came.set()
+        return True
+
+    def end(self) -> None:
+        """No more events will come."""
+        self._closed = True
+        self._came.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._events:
+            if self._closed:
+                raise StopAsyncIteration
+            self._came.clear()
+            await self._came.wait()
+        return self._events.popleft()
+
+    async def __aenter__(self) -> Self:
+        return await self.ready()
+
+    async def __aexit__(self, *failure: object) -> None:
+        await self.close()

@@ -1,0 +1,58 @@
+"""Compiles, or loads, the rules before they are needed.
+
+Rules are compiled when they are first called, which takes seconds the first time on a machine and would hold
+up the node's loop, with everybody who waits for it. So a node first lets three machines of its own talk to
+each other for a few cycles, beside the loop.
+"""
+
+import numpy as np
+
+from vinecast.core.events import Event, PeerLost, Publish, Received, Send, Start, Subscribe, TimerFired
+from vinecast.core.interest import make_scratch
+from vinecast.core.profiles import Profiles
+from vinecast.core.rule import COMPILED
+from vinecast.systems.poldercast import PolderCast, PolderCastConfig
+
+_NODES, _TOPICS, _CYCLES = 3, 4, 6
+_done = False
+
+
+def is_warm() -> bool:
+    """Whether nothing is left to compile in this process."""
+    return _done or not COMPILED
+
+
+def warm_up() -> None:
+    """Have every rule of a node compiled in this process."""
+    global _done
+    if is_warm():
+        return
+    profiles = Profiles.live(_NODES, _TOPICS)
+    profiles.place[:] = [10, 1 << 20, 1 << 30]
+    for node in range(_NODES):
+        profiles.set_topics(node, np.arange(2, dtype=np.int32), np.zeros(2, dtype=np.uint8))
+    config = PolderCastConfig(fanout=4)
+    scratch = make_scratch(_NODES, _TOPICS, _TOPICS, config.most, config.rings.size)
+    machines = [PolderCast(config, node, node, profiles, scratch) for node in range(_NODES)]
+    timers = [TimerFired(name) for name in ("cyclon", "vicinity", "rings")]
+    for node in range(_NODES):
+        _pass_on(machines, node, Start(((node + 1) % _NODES,)))
+        _pass_on(machines, node, Subscribe(3))
+    for _ in range(_CYCLES):
+        for timer in timers:
+            for node in range(_NODES):
+                _pass_on(machines, node, timer)
+    for node in range(_NODES):
+        _pass_on(machines, node, Publish(1, node))
+        machines[node].is_reachable(1)
+    _pass_on(machines, 0, PeerLost(1))
+    _done = True
+
+
+def _pass_on(machines: list[PolderCast], node: int, event: Event) -> None:
+    """Handle an event, and whatever is sent because of it."""
+    pending = [(node, event)]
+    while pending:
+        at, what = pending.pop()
+        sent = (effect for effect in machines[at].handle(what, 0) if isinstance(effect, Send))
+        pending.extend((effect.to, Received(at, effect.message)) for effect in sent)

@@ -1,0 +1,129 @@
+"""What nodes say to each other: frames, and how they become bytes.
+
+A frame is MessagePack, an array whose first item says which kind it is. Peers are named by their *card*: who
+they are, where they listen and what they subscribe to, signed by themselves, so that nobody can hand on a
+false one. Beside it stands what a peer last said about its rings, unsigned, since it changes every cycle.
+A card that was sent over a link before is not sent again: a reference names it.
+
+Everything that comes in is bounded and typed here; what it means is checked by the peer book.
+"""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from vinecast.core.errors import RemoteError
+
+KEY_BYTES, ID_BYTES, SIGNATURE_BYTES = 32, 32, 64
+ADDRESS_CHARS, TOPIC_CHARS, TOPICS_MAX, ENTRIES_MAX = 300, 255, 8191, 64
+HOPS_MAX = 32_000
+AGE_MAX = 65_535
+CYCLE_MAX = VERSION_MAX = 2**63 - 1
+
+_CARD_DOMAIN = b"vinecast card 1\0"
+
+Key = Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+Id = Annotated[bytes, Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
+Signature = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+Version = Annotated[int, Meta(ge=0, le=VERSION_MAX)]
+Cycle = Annotated[int, Meta(ge=0, le=CYCLE_MAX)]
+Topic = Annotated[str, Meta(min_length=1, max_length=TOPIC_CHARS)]
+
+
+class Card(Struct, array_like=True, frozen=True, tag=0):
+    """Who a peer is, signed by itself. ``version`` grows with every change."""
+
+    public: Key
+    address: Annotated[str, Meta(max_length=ADDRESS_CHARS)]
+    version: Version
+    topics: Annotated[tuple[Topic, ...], Meta(max_length=TOPICS_MAX)]
+    """In ascending order, each once."""
+    signature: Signature
+
+
+class CardReference(Struct, array_like=True, frozen=True, tag=1):
+    """A card that was sent over this link before."""
+
+    id: Id
+    version: Version
+
+
+class Entry(Struct, array_like=True, frozen=True):
+    """A peer as one node knows it: its card, how long ago it was heard from, and what it said of its rings.
+
+    coverage: a byte a topic; gaps: four bytes a topic, most significant first; both in the card's order, or
+    empty where nothing is known.
+    """
+
+    card: Card | CardReference
+    age: Annotated[int, Meta(ge=0, le=AGE_MAX)]
+    coverage: Annotated[bytes, Meta(max_length=TOPICS_MAX)]
+    gaps: Annotated[bytes, Meta(max_length=4 * TOPICS_MAX)]
+
+
+class Gossip(Struct, array_like=True, frozen=True, tag=0):
+    """A message of one of the gossip layers."""
+
+    kind: Annotated[str, Meta(max_length=40)]
+    cycle: Cycle
+    sender: Entry
+    """The sender as it is now."""
+    entries: Annotated[tuple[Entry, ...], Meta(max_length=ENTRIES_MAX)]
+
+
+class EventFrame(Struct, array_like=True, frozen=True, tag=1):
+    """An event on its way: the signed record, and how far it came."""
+
+    hops: Annotated[int, Meta(ge=0, le=HOPS_MAX)]
+    block: bytes
+    seal: bytes
+
+
+class Leaving(Struct, array_like=True, frozen=True, tag=2):
+    """The sender leaves in good order: nobody needs to find out by its silence."""
+
+
+class Introduction(Struct, array_like=True, frozen=True, tag=3):
+    """The first frame on every link: the sender as it is now."""
+
+    sender: Entry
+
+
+Frame = Gossip | EventFrame | Leaving | Introduction
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Frame)
+
+
+def encode(frame: Frame) -> bytes:
+    """The bytes of a frame."""
+    return _encoder.encode(frame)
+
+
+def decode(data: bytes) -> Frame:
+    """The frame of some bytes from a peer."""
+    try:
+        frame: Frame = _decoder.decode(data)
+        return frame
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise RemoteError(f"malformed frame ({type(error).__name__})") from None
+
+
+def card_text(network: str, public: bytes, address: str, version: int, topics: tuple[str, ...]) -> bytes:
+    """What a card's owner signs."""
+    return _CARD_DOMAIN + _encoder.encode((network, public, address, version, topics))
+
+
+def make_card(
+    sign: Callable[[bytes], bytes],
+    network: str,
+    public: bytes,
+    address: str,
+    version: int,
+    topics: tuple[str, ...],
+) -> Card:
+    """A card of one's own."""
+    text = card_text(network, public, address, version, topics)
+    return Card(public, address, version, topics, sign(text))
