@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vinecast.core.errors import InputError
 from vinecast.sim.figures import Figure, Mark, Panel, Series
 
 __all__ = [
@@ -96,7 +97,12 @@ class Verdict:
         }
 
 
-def check_claim(claim: Claim, setup: Setup) -> Verdict:
-    """Measure a claim."""
-    found = claim.measure(setup)
+def check_claim(claim: Claim, setup: Setup, alone: bool = True) -> Verdict:
+    """Measure a claim. One of many that cannot be measured, for lack of data or of a package, says so."""
+    try:
+        found = claim.measure(setup)
+    except InputError as error:
+        if alone:
+            raise
+        found = Measured(f"not measured: {error}", False)
     return Verdict(claim, found.text, found.holds, found.values, found.figures)

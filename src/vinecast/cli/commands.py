@@ -12,7 +12,7 @@ from vinecast.core.errors import InputError
 DATA_VARIABLE = "VINECAST_DATA"
 
 
-def _data_folder(arguments: argparse.Namespace) -> Path | None:
+def data_folder(arguments: argparse.Namespace) -> Path | None:
     given: Path | None = arguments.data
     if given is None and os.environ.get(DATA_VARIABLE):
         given = Path(os.environ[DATA_VARIABLE])
@@ -45,7 +45,7 @@ def sim_run(arguments: argparse.Namespace) -> int:
             resolved,
             folder,
             threads=arguments.threads,
-            data=_data_folder(arguments),
+            data=data_folder(arguments),
             progress=watch,
             replace=arguments.force,
         )
@@ -101,7 +101,7 @@ def sim_workload(arguments: argparse.Namespace) -> int:
     else:
         from vinecast.sim.edges import read_edges, subscriptions_from
 
-        data = _data_folder(arguments)
+        data = data_folder(arguments)
         try:
             path = find_file(arguments.kind, Path(), data)
         except InputError:
@@ -133,10 +133,10 @@ def bench_sim(arguments: argparse.Namespace) -> int:
     title += " --quick" if arguments.quick else ""
     if arguments.system == "poldercast":
         title += " --whole-trace" if arguments.whole_trace else ""
-        title += " --system poldercast" + (" --data DIR" if _data_folder(arguments) else "")
+        title += " --system poldercast" + (" --data DIR" if data_folder(arguments) else "")
         sizes = QUICK if arguments.quick else Sizes()
         sizes = replace(sizes, nodes=arguments.nodes or sizes.nodes)
-        data, largest = _data_folder(arguments), arguments.largest
+        data, largest = data_folder(arguments), arguments.largest
         steps = bench_poldercast(data, arguments.repeat, sizes, largest, arguments.whole_trace)
     else:
         nodes, largest = (2_000, 3_000) if arguments.quick else (100_000, 1_000_000)
@@ -162,13 +162,13 @@ def reproduce(arguments: argparse.Namespace) -> int:
         return _list_claims(CLAIMS, arguments.json)
     chosen = select_claims(arguments.claims)
     _check_drawing(arguments)
-    data = _data_folder(arguments)
+    data = data_folder(arguments)
     setup = Setup(arguments.scale, arguments.seed, arguments.threads, data, arguments.workload)
     verdicts = []
     with progress("reproduce", len(chosen)) as tell:
         for done, claim in enumerate(chosen):
             tell(done, f"{claim.id}: {claim.title}")
-            verdicts.append(check_claim(claim, setup))
+            verdicts.append(check_claim(claim, setup, alone=len(chosen) == 1))
     if arguments.figures is not None:
         from vinecast.sim.figures import draw
 

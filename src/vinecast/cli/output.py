@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -11,6 +12,9 @@ from vinecast.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+SLOW_S = 1.5
+"""Seconds after which a command says what it is doing."""
 
 
 def make_console() -> "Console":
@@ -71,8 +75,11 @@ def need(what: str, extra: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress(label: str, total: int) -> Iterator[Callable[[int, str], None]]:
-    """A progress bar on standard error; silent where that is not a terminal."""
+def progress(label: str, total: int) -> Iterator[Callable[..., None]]:
+    """A progress bar on standard error; silent where that is not a terminal.
+
+    It is told how much is done, in words too, and, where that was not known before, of how much.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -81,7 +88,24 @@ def progress(label: str, total: int) -> Iterator[Callable[[int, str], None]]:
     with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(label, total=total)
 
-        def tell(done: int, text: str) -> None:
-            bar.update(task, completed=done, description=text)
+        def tell(done: int, text: str, of: int = total) -> None:
+            bar.update(task, completed=done, description=text, total=of)
 
         yield tell
+
+
+def complain(sentence: str) -> None:
+    """A sentence on standard error."""
+    print(f"vinecast: {' '.join(sentence.split())}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+@contextmanager
+def patience(text: str) -> Iterator[None]:
+    """Say what takes so long, if it does."""
+    timer = threading.Timer(SLOW_S, complain, (text,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

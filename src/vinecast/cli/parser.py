@@ -8,6 +8,11 @@ from typing import Any, NoReturn
 
 from vinecast import __version__
 from vinecast.cli.commands import DATA_VARIABLE, bench_sim, reproduce, sim_run, sim_show, sim_workload
+from vinecast.cli.net import add_net
+from vinecast.cli.node import add_node
+from vinecast.cli.pipeline import add_pipeline
+from vinecast.cli.pipeline_bench import add_bench_pipeline
+from vinecast.cli.values import positive, seed, setting
 from vinecast.core.errors import InputError
 
 
@@ -27,7 +32,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"vinecast {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    add_node(commands, _command)
+    add_net(commands, _command)
     _add_sim(commands)
+    add_pipeline(commands, _command)
     _add_bench(commands)
     _add_reproduce(commands)
     return parser
@@ -67,7 +75,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
 def _add_threads(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads",
-        type=_positive,
+        type=positive,
         default=_cores(),
         metavar="N",
         help="threads (default: all cores, %(default)s)",
@@ -90,12 +98,12 @@ def _add_sim(commands: Any) -> None:
     run.add_argument("file", type=Path, metavar="FILE", help="the scenario, a TOML file")
     run.add_argument("--out", type=Path, metavar="DIR", help="folder to write (default: out/NAME)")
     run.add_argument("--force", action="store_true", help="replace an earlier run's folder")
-    run.add_argument("--seed", type=_seed, metavar="N", help="another seed than the scenario's")
+    run.add_argument("--seed", type=seed, metavar="N", help="another seed than the scenario's")
     run.add_argument(
         "--set",
         action="append",
         default=[],
-        type=_setting,
+        type=setting,
         metavar="KEY=VALUE",
         help="another value than the scenario's, such as --set workload.kind=synthetic; can be repeated",
     )
@@ -119,8 +127,8 @@ def _add_sim(commands: Any) -> None:
         metavar="KIND",
         help="random, low or high (S2 §3.6.1), follower (synthetic follower graph), or a file of edges",
     )
-    workload.add_argument("--nodes", type=_positive, default=10_000, metavar="N", help="default: %(default)s")
-    workload.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: %(default)s")
+    workload.add_argument("--nodes", type=positive, default=10_000, metavar="N", help="default: %(default)s")
+    workload.add_argument("--seed", type=seed, default=1, metavar="N", help="default: %(default)s")
     workload.add_argument("--undirected", action="store_true", help="both ends of an edge follow each other")
     _add_data(workload)
 
@@ -143,12 +151,12 @@ def _add_bench(commands: Any) -> None:
     )
     sim.add_argument("--quick", action="store_true", help="small populations, to see that it works")
     sim.add_argument(
-        "--nodes", type=_positive, metavar="N", help="default: 100000, or 10000 where nodes have topics"
+        "--nodes", type=positive, metavar="N", help="default: 100000, or 10000 where nodes have topics"
     )
-    sim.add_argument("--repeat", type=_positive, default=5, metavar="N", help="rounds (default: %(default)s)")
+    sim.add_argument("--repeat", type=positive, default=5, metavar="N", help="rounds (default: %(default)s)")
     sim.add_argument(
         "--largest",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="for the last memory test (default: 1000000; where nodes have topics, left out)",
     )
@@ -156,6 +164,7 @@ def _add_bench(commands: Any) -> None:
         "--whole-trace", action="store_true", help="churn: all of the trace instead of a stretch (poldercast)"
     )
     _add_data(sim)
+    add_bench_pipeline(subjects, _command)
 
 
 def _add_reproduce(commands: Any) -> None:
@@ -181,43 +190,10 @@ def _add_reproduce(commands: Any) -> None:
         choices=("facebook", "slashdot", "twitter", "synthetic"),
         help="whose subscriptions (default: facebook at paper scale with a data folder, else synthetic)",
     )
-    parser.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: %(default)s")
+    parser.add_argument("--seed", type=seed, default=1, metavar="N", help="default: %(default)s")
     _add_figures(parser)
     _add_threads(parser)
     _add_data(parser)
-
-
-def _positive(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if not 1 <= value < 2**31 - 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1 to 2^31 - 2")
-    return value
-
-
-def _seed(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value < 2**63:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 to 2^63 - 1")
-    return value
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """``KEY=VALUE``, the value as in TOML; what is none there is taken as a string, without its quotes."""
-    import tomllib
-
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise argparse.ArgumentTypeError(f"'{text}' is not KEY=VALUE")
-    try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except (ValueError, RecursionError):
-        return key, value
 
 
 def _cores() -> int:

@@ -117,7 +117,7 @@ def read_avt(path: Path) -> Availability:
             raise InputError(f"{path}:{number}: node {name} stands in line {line_of[name]} already")
         line_of[name] = number
         try:
-            times.extend(_session_times(fields))
+            times.extend(session_times(fields))
         except ValueError as error:
             raise InputError(f"{path}:{number}: {error}") from None
         start.append(len(times) // 2)
@@ -128,7 +128,7 @@ def read_avt(path: Path) -> Availability:
     return Availability(np.array(start, dtype=np.int64), on_s, off_s, float(off_s.max(initial=0.0)))
 
 
-def _session_times(fields: list[str]) -> list[float]:
+def session_times(fields: list[str]) -> list[float]:
     """The times of one line: as many as it says, never going back. ValueError says what is wrong."""
     if not fields:
         raise ValueError("the number of sessions is missing")

@@ -18,6 +18,14 @@ _VICTIMS = purpose("run.victims")
 _TURNS = purpose("run.turns")
 
 
+def _read_trace(path: Path) -> Availability:
+    if path.is_dir() or path.suffix == ".parquet":
+        from vinecast.sim.parquet import read_sessions
+
+        return read_sessions(path)
+    return read_avt(path)
+
+
 class Director:
     """Lets come and go whom the scenario says, at the beginning of each cycle.
 
@@ -44,7 +52,7 @@ class Director:
         scenario, churn = self.scenario, self.scenario.churn
         if churn.kind == "trace" and churn.trace is not None:
             path = find_file(churn.trace, resolved.folder, data)
-            trace = read_avt(path)
+            trace = _read_trace(path)
             if trace.nodes < scenario.nodes:
                 raise InputError(f"nodes: {path} has only {trace.nodes:,} nodes, not {scenario.nodes:,}")
             return trace.take(scenario.nodes)

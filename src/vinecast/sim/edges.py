@@ -18,6 +18,9 @@ from vinecast.core.errors import InputError
 from vinecast.sim.textfile import lines_of
 from vinecast.sim.workload import Subscriptions, subscribe
 
+COMMENTS = ("#", "%")
+"""How a line begins that is none of the data."""
+
 _PAIR = re.compile(r"([0-9]{1,18})(?:[ \t]+|[ \t]*,[ \t]*)([0-9]{1,18})")  # 18 digits always fit 64 bits
 
 
@@ -45,12 +48,11 @@ class Edges:
 def read_edges(path: Path) -> Edges:
     """Read an edge list, plain or gzipped."""
     numbers = array("q")
-    for number, line in lines_of(path, comments=("#", "%")):
-        users = _PAIR.fullmatch(line)
-        if users is None:
-            raise InputError(f"{path}:{number}: {_fault_of(line)}")
-        numbers.append(int(users[1]))
-        numbers.append(int(users[2]))
+    for number, line in lines_of(path, COMMENTS):
+        try:
+            numbers.extend(edge_of(line))
+        except ValueError as error:
+            raise InputError(f"{path}:{number}: {error}") from None
     if not numbers:
         raise InputError(f"{path}: the graph has no edge")
     names, dense = np.unique(np.array(numbers, dtype=np.int64), return_inverse=True)
@@ -60,6 +62,14 @@ def read_edges(path: Path) -> Edges:
     once = pair[np.diff(pair, prepend=-1) > 0]
     source, target = np.divmod(once, names.size)
     return Edges(source, target, names, real.size - pair.size, pair.size - once.size)
+
+
+def edge_of(line: str) -> tuple[int, int]:
+    """The two users of a stripped line. ValueError says what is wrong."""
+    users = _PAIR.fullmatch(line)
+    if users is None:
+        raise ValueError(_fault_of(line))
+    return int(users[1]), int(users[2])
 
 
 def _fault_of(line: str) -> str:

@@ -41,6 +41,9 @@ class Series:
     y: Sequence[float]
     style: str = "line"
     """``line``, ``steps`` (distributions) or ``points`` (clouds)."""
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    """With a line: how far values go down and up, as a band; none where empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +238,8 @@ def _draw_series(axes: "Axes", series: Series, number: int, with_label: bool, wi
     if with_markers:
         look |= {"marker": marker, "markersize": 5}
     axes.plot(series.x, series.y, **look)
+    if series.low:
+        axes.fill_between(series.x, series.low, series.high, color=look["color"], alpha=0.15, linewidth=0)
 
 
 def _draw_mark(axes: "Axes", mark: Mark) -> None:

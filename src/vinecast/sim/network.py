@@ -83,18 +83,31 @@ def read_matrix(path: Path) -> NDArray[np.float64]:
     rows: list[NDArray[np.float64]] = []
     for number, line in lines_of(path):
         try:
-            row = np.array(line.split(), dtype=np.float64)
-        except ValueError:
-            raise InputError(f"{path}:{number}: not a row of numbers") from None
-        if not ((row >= 0) & (row <= RTT_MS_MAX)).all():
-            raise InputError(f"{path}:{number}: a round-trip time must be between 0 and {RTT_MS_MAX:,} ms")
-        if rows and row.size != rows[0].size:
-            raise InputError(f"{path}:{number}: {row.size} columns where the first row has {rows[0].size}")
-        rows.append(row)
-    if not rows or len(rows) != rows[0].size:
-        columns = rows[0].size if rows else 0
-        raise InputError(f"{path}: not a square matrix ({len(rows)} rows, {columns} columns)")
+            rows.append(matrix_row(line, rows[0].size if rows else None))
+        except ValueError as error:
+            raise InputError(f"{path}:{number}: {error}") from None
+    columns = rows[0].size if rows else 0
+    if fault := squareness_fault(len(rows), columns):
+        raise InputError(f"{path}: {fault}")
     return np.vstack(rows)
+
+
+def matrix_row(line: str, columns: int | None) -> NDArray[np.float64]:
+    """One row of round-trip times, of as many columns as the first. ValueError says what is wrong. [site]"""
+    try:
+        row = np.array(line.split(), dtype=np.float64)
+    except ValueError:
+        raise ValueError("not a row of numbers") from None
+    if not ((row >= 0) & (row <= RTT_MS_MAX)).all():
+        raise ValueError(f"a round-trip time must be between 0 and {RTT_MS_MAX:,} ms")
+    if columns is not None and row.size != columns:
+        raise ValueError(f"{row.size} columns where the first row has {columns}")
+    return row
+
+
+def squareness_fault(rows: int, columns: int) -> str | None:
+    """What is wrong with the shape of a matrix, if anything is."""
+    return None if rows == columns > 0 else f"not a square matrix ({rows} rows, {columns} columns)"
 
 
 def site_latencies(rtt_ms: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -14,9 +14,13 @@ BATCH_ROWS = 65_536
 class TraceWriter:
     """A sink for trace records; call it with each, close it at the end."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run_id: str | None = None) -> None:
+        """run_id: for records of many runs in one table, a first column that tells them apart"""
         self.rows = 0
+        self._run_id = run_id
         self._schema = arrow_schema()
+        if run_id is not None:
+            self._schema = self._schema.insert(0, pa.field("run_id", pa.string(), nullable=False))
         self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
         self._columns: list[list[Any]] = [[] for _ in FIELDS]
 
@@ -37,9 +41,10 @@ class TraceWriter:
 
     def _flush(self) -> None:
         self.rows += len(self._columns[0])
-        arrays = [
-            pa.array(column, field.type) for column, field in zip(self._columns, self._schema, strict=True)
-        ]
+        columns = self._columns
+        if self._run_id is not None:
+            columns = [[self._run_id] * len(columns[0]), *columns]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
         self._columns = [[] for _ in FIELDS]
 

@@ -24,9 +24,9 @@ from vinecast.sim.folder import new_folder
 from vinecast.sim.network import Network, NetworkConfig, read_matrix
 from vinecast.sim.overlay import OverlayStats, measure
 from vinecast.sim.sample import load_workload
-from vinecast.sim.scenario import Resolved, Scenario, find_file
+from vinecast.sim.scenario import FILE_KEYS, Resolved, Scenario, find_file
 from vinecast.sim.sweep import SweepEngine
-from vinecast.sim.watch import CLASS_COLUMNS, TOPIC_COLUMNS, TopicWatch
+from vinecast.sim.watch import CLASS_COLUMNS, TOPIC_COLUMNS, OnSpread, TopicWatch
 from vinecast.sim.world import EventWorld, SweepWorld, World
 from vinecast.systems import SYSTEMS
 from vinecast.systems.poldercast_events import Delays
@@ -66,13 +66,14 @@ def simulate(
     data: Path | None = None,
     progress: Progress | None = None,
     trace: Callable[[TraceRecord], None] | None = None,
+    on_spread: OnSpread | None = None,
 ) -> Outcome:
     """Run a scenario from beginning to end."""
     scenario = resolved.scenario
-    profiles = populate(scenario, data)
+    profiles = populate(scenario, data, resolved.folder)
     watch = None
     if SYSTEMS[scenario.system].has_topics:
-        watch = TopicWatch(resolved, profiles, _delays(resolved, profiles.peers, data))
+        watch = TopicWatch(resolved, profiles, _delays(resolved, profiles.peers, data), on_spread)
     world = build_world(resolved, profiles, threads=threads, data=data, trace=trace, watch=watch)
     director = Director(resolved, world, data)
     rows: list[dict[str, Any]] = []
@@ -107,13 +108,23 @@ def _delays(resolved: Resolved, nodes: int, data: Path | None) -> Delays | None:
     return Network(NetworkConfig("matrix", matrix=name), resolved.scenario.seed, nodes, rtt_ms).delays()
 
 
-def populate(scenario: Scenario, data: Path | None) -> Profiles:
-    """The profiles of a scenario's population, subscribed to what its workload says."""
+def populate(scenario: Scenario, data: Path | None, folder: Path = Path()) -> Profiles:
+    """The profiles of a scenario's population, subscribed to what its workload says.
+
+    folder: where the names of a scenario's files start from
+    """
     nodes = scenario.population
     if not SYSTEMS[scenario.system].has_topics:
         return Profiles.simulated(scenario.seed, np.zeros(nodes + 1, np.int64), np.zeros(0, np.int32), 0)
     workload = scenario.workload
-    found = load_workload(workload.kind, nodes, scenario.seed, data, workload.topics, workload.subscriptions)
+    if workload.file is not None:
+        from vinecast.sim.parquet import read_subscriptions
+
+        found = read_subscriptions(find_file(workload.file, folder, data), nodes)
+    else:
+        found = load_workload(
+            workload.kind, nodes, scenario.seed, data, workload.topics, workload.subscriptions
+        )
     return Profiles.simulated(scenario.seed, found.start, found.topics, found.topic_count)
 
 
@@ -258,8 +269,8 @@ def run_to_folder(
 def _portable(resolved: Resolved, folder: Path) -> dict[str, Any]:
     """The resolved scenario as it will stand in the run's folder, from which its files are found again."""
     table = resolved.table()
-    for section, key in (("churn", "trace"), ("network", "matrix"), ("publish", "matrix")):
+    for section, key in FILE_KEYS:
         name = table.get(section, {}).get(key)
-        if name is not None and (resolved.folder / name).is_file():
+        if name is not None and (resolved.folder / name).exists():
             table[section][key] = os.path.relpath((resolved.folder / name).resolve(), folder.resolve())
     return table

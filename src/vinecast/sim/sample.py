@@ -38,6 +38,16 @@ WORKLOADS = (*FILES, "synthetic", *PATTERNS)
 TWITTER_MEAN = 87.9  # S2 §3.6.5
 
 
+def start_order(seed: int, users: int) -> NDArray[np.int64]:
+    """All users in the keyed random order in which searches start from them; numbers ascend with names."""
+    return shuffled(stream(seed, _STARTS, 0, 0), users)
+
+
+def random_numbers(seed: int, nodes: int) -> NDArray[np.int64]:
+    """For each user of a sample, in the order found, the number that it gets. [node]"""
+    return shuffled(stream(seed, _NUMBERS, 0, 0), nodes)
+
+
 def breadth_first(edges: Edges, nodes: int, seed: int, starts: int = 5) -> NDArray[np.int64]:
     """The first ``nodes`` users that a breadth-first search finds, in the order found.
 
@@ -59,7 +69,7 @@ def breadth_first(edges: Edges, nodes: int, seed: int, starts: int = 5) -> NDArr
         found.extend(users.tolist())
         queue.extend(users.tolist())
 
-    order = shuffled(stream(seed, _STARTS, 0, 0), edges.nodes)
+    order = start_order(seed, edges.nodes)
     meet(order[:starts])
     later = iter(order[starts:, None])
     while len(found) < nodes:
@@ -83,7 +93,7 @@ def sampled(edges: Edges, nodes: int, seed: int, directed: bool) -> Subscription
 def renumbered(subscriptions: Subscriptions, seed: int) -> Subscriptions:
     """The same subscriptions under numbers that tell nothing; where users are topics, topics go with them."""
     nodes, topic_count = subscriptions.nodes, subscriptions.topic_count
-    number = shuffled(stream(seed, _NUMBERS, 0, 0), nodes)
+    number = random_numbers(seed, nodes)
     node = number[np.repeat(np.arange(nodes), np.diff(subscriptions.start))]
     topic = subscriptions.topics.astype(np.int64)
     return subscribe(node, number[topic] if topic_count == nodes else topic, nodes, topic_count)

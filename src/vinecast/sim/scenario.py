@@ -22,6 +22,8 @@ from vinecast.systems import SYSTEMS
 NODES_MAX = 2**31 - 2
 FAULTS = ("crash", "leave", "join", "restart")
 TOPIC_TABLES = ("workload", "publish")
+FILE_KEYS = (("workload", "file"), ("churn", "trace"), ("network", "matrix"), ("publish", "matrix"))
+"""Where a scenario names files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,22 @@ class SweepConfig:
 class WorkloadConfig:
     """Who subscribes to what, for systems with topics."""
 
-    kind: str = limited("synthetic", one_of=WORKLOADS)
-    """A sample of a social graph (in the data folder), or a synthetic one, or a pattern (sim/sample.py)."""
+    kind: str = limited("synthetic", one_of=(*WORKLOADS, "file"))
+    """A sample of a social graph (in the data folder), or a synthetic one, or a pattern (sim/sample.py), or
+    whatever a file says."""
+    file: str | None = None
+    """A Parquet file of subscriptions (sim/parquet.py), for the kind ``file``."""
     topics: int | None = limited(None, at_least=1)
     """How many topics there are, for a pattern; unless given, as many as suit the number of nodes."""
     subscriptions: int | None = limited(None, at_least=1)
     """Topics a node, for a pattern or, on average, for a synthetic graph; likewise."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        if (self.kind == "file") != (self.file is not None):
+            raise InputError('file goes with kind = "file", and the other way round')
+        if self.file is not None and (self.topics or self.subscriptions):
+            raise InputError("topics and subscriptions are the file's, and cannot be chosen")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +103,7 @@ class ChurnConfig:
     mean_off_s: float = limited(3600.0, above=0)
     """Mean length of an absence in seconds (onoff)."""
     trace: str | None = None
-    """An AVT file (trace); node i of the run is the i-th of the file."""
+    """An AVT file, or Parquet (sim/parquet.py); node i of the run is the i-th of the file."""
     keep_state: bool = True
     """Whether a node that returns still has its view (S0 §2: it "can remember its prior state")."""
 
@@ -288,7 +300,7 @@ def find_file(name: str, folder: Path, data: Path | None) -> Path:
     """A file that a scenario names: as it stands from the scenario's folder, or in the data folder."""
     places = [folder / name] + ([data / name] if data is not None else [])
     for place in places:
-        if place.is_file():
+        if place.is_file() or any(place.glob("*.parquet")):  # a table in Parquet may be a folder of files
             return place
     if data is None:
         raise InputError(f"{name}: no such file beside the scenario, and no data folder given (--data DIR)")

@@ -6,6 +6,7 @@ control traffic in sim/wire.py.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from vinecast.core.spread import Spread
 from vinecast.core.traffic import unwanted_overall
 from vinecast.sim.metrics import (
     LATENCIES,
+    Reach,
     SpreadMeter,
     Tally,
     class_means,
@@ -68,13 +70,25 @@ a node on line and a cycle, over the whole run) and the ring degree at the end (
 """
 
 
+OnSpread = Callable[[int, Profiles, Spread, NDArray[np.bool_], Reach], object]
+"""Told of every publication that is measured: the cycle, who subscribes to what, what became of the events,
+who is held to them, and the counts."""
+
+
 class TopicWatch:
     """Publishes, and measures, in the world that ``attach`` names."""
 
-    def __init__(self, resolved: Resolved, profiles: Profiles, delays: Delays | None = None) -> None:
+    def __init__(
+        self,
+        resolved: Resolved,
+        profiles: Profiles,
+        delays: Delays | None = None,
+        on_spread: OnSpread | None = None,
+    ) -> None:
         self.scenario = resolved.scenario
         self.profiles = profiles
         self._delays = delays
+        self._on_spread = on_spread
         self.meter = SpreadMeter(profiles)
         """For the event engine's trace."""
         self.control = ControlMeter(profiles, resolved.config)
@@ -126,7 +140,10 @@ class TopicWatch:
             if events.any():
                 found["traffic_overhead"] = unwanted_overall(events)
         if self._is_due(cycle):
-            reach = reach_of(self._spread(cycle), self.profiles, self._expected())
+            spread, expected = self._spread(cycle), self._expected()
+            reach = reach_of(spread, self.profiles, expected)
+            if self._on_spread is not None:
+                self._on_spread(cycle, self.profiles, spread, expected, reach)
             _add(self._events, reach.tally)
             found |= dataclasses.asdict(reach.stats())
         messages, weight = self.control.take()
