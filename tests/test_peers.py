@@ -42,7 +42,7 @@ def test_a_card_gives_a_peer_a_number_and_a_profile() -> None:
     number = book.meet(entry_of(card_of(1, topics=("a", "b"))))
     assert number not in (ME, NOBODY)
     assert book.id_of(number) == PEOPLE[1].id
-    assert book.address_of(number) == "host:1"
+    assert str(book.address_of(number)) == "host:1"
     assert book.topics_of(number) == ("a", "b")
     assert book.profiles.topics_of(number).size == 2
     assert book.meet(entry_of(card_of(1, topics=("a", "b")))) == number

@@ -50,7 +50,7 @@ from vinecast.systems.scribe_sweep import grow_forest, measure_detours, tables_a
 HOPS_RATIO, HOPS_WITHIN = 1.7, 0.15  # S0 §6.4: "almost 1.7 times higher"; how near is near, ours
 MUCH, MOST = 0.8, 0.9  # S0 §6.5: over 90 % of nodes, more than 80 % of their traffic
 CHURN_RATIO, CHURN_WITHIN = 10.0, 2.0  # S0 §6.6: "almost 10 times"; within a factor of two, ours
-CROWD = 60  # cycles that a flash crowd is given (ours)
+CROWD = 60  # cycles on either side of a flash crowd that are left out, for comparison (ours)
 WARM = 60  # cycles of PolderCast before it is measured: S0 §6.2
 FANOUT = 2  # PolderCast's slowest (S0 Fig. 8a)
 
@@ -208,10 +208,10 @@ def churn_against_scribe(setup: Setup) -> Measured:
     text = "; ".join(_compared(reading, *both) for reading, both in readings.items())
     crowd = 1 + int(np.argmax(np.diff(scribe.online)))
     apart = [
-        [value for cycle, value in enumerate(series) if not crowd <= cycle < crowd + CROWD]
+        [value for cycle, value in enumerate(series) if abs(cycle - crowd) >= CROWD]
         for series in (scribe.nodes_missing[0], poldercast.nodes_missing[0])
     ]
-    text += f"; apart from the {CROWD} cycles after the largest crowd came: {_compared('nodes', *apart)}"
+    text += f"; {CROWD} cycles and more from the largest crowd: {_compared('nodes', *apart)}"
     text += f" ({trace}, {cycles:,} cycles, {name}, {nodes:,} nodes, f = 2, informed exchange)"
     ratio = ratios["nodes that missed an event"]
     holds = ratio is not None and CHURN_RATIO / CHURN_WITHIN <= ratio <= CHURN_RATIO * CHURN_WITHIN

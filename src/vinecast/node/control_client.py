@@ -53,7 +53,10 @@ class ControlClient:
         self._ask({"do": "subscribe", "topics": list(topics)})
         self._socket.settimeout(None)
         while True:
-            line = self._lines.readline()
+            try:
+                line = self._lines.readline()
+            except OSError:
+                return
             if not line:
                 return
             yield json.loads(line)

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from vinecast.core.blocks import cid_of
 from vinecast.core.errors import RemoteError
 from vinecast.core.events import (
     Count,
     Deliver,
     Effect,
     Event,
+    Message,
     Observe,
     PeerLost,
     Publish,
@@ -34,7 +36,7 @@ from vinecast.core.events import (
 from vinecast.core.interest import Scratch
 from vinecast.core.machine import NOBODY
 from vinecast.core.seals import SealChecker, Sealed, read_sealed
-from vinecast.core.trace import TraceRecord
+from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.node.address import Address
 from vinecast.node.codec import Codec
 from vinecast.node.identity import Identity, verify
@@ -47,6 +49,7 @@ from vinecast.systems.poldercast import PolderCast, PolderCastConfig, PolderCast
 
 log = logging.getLogger("vinecast.node")
 
+_OBSERVED = {kind: f"events {kind.name.lower().replace('_', ' ')}" for kind in TraceKind}
 NUMBER_BITS = 63
 """Of an event's content id, so many stand for it in the machine."""
 
@@ -103,6 +106,7 @@ class Driver:
         self._deliver = deliver
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._current: Sealed | None = None
+        self._frame: bytes | None = None
         self._took = 0
         self._reachable: set[int] = set()
         self._running = False
@@ -250,12 +254,15 @@ class Driver:
         sender = self.book.number_of(peer)
         if sender == NOBODY:
             raise RemoteError("event from a stranger")
+        if self.machine.has_seen(_number_in(cid_of(frame.block))):
+            self.counters["events received again"] += 1
+            return
         sealed = read_sealed(frame.block, frame.seal)
         topic = self.book.topics.number_of(sealed.record.topic)
         if topic is None:
             raise RemoteError("event on an unknown topic")
         number = event_number(sealed)
-        if not self.machine.has_seen(number) and not self._checker.holds(sealed):
+        if not self._checker.holds(sealed):
             raise RemoteError("forged event")
         self._handle_event(sealed, Received(sender, PolderCastEvent(topic, number, frame.hops)))
 
@@ -263,7 +270,7 @@ class Driver:
 
     def _handle_event(self, sealed: Sealed, event: Event) -> int:
         """Handle something about one event; how many peers it was handed to."""
-        self._current, self._took = sealed, 0
+        self._current, self._frame, self._took = sealed, None, 0
         try:
             self._handle(event)
             return self._took
@@ -285,21 +292,27 @@ class Driver:
                 assert self._current is not None
                 self._deliver(Arrival(self._current, hops))
             case Observe(kind, topic, event, peer, hops, reason):
-                self.counters[f"events {kind.name.lower()}{': ' + reason if reason else ''}"] += 1
+                self.counters[f"{_OBSERVED[kind]}: {reason}" if reason else _OBSERVED[kind]] += 1
                 now = self._clock.wall_us()
                 self.trace.append(TraceRecord(now, ME, kind, peer, "", topic, event, hops, reason))
             case Count(name, by):
                 self.counters[name] += by
 
-    def _send(self, to: int, message: object) -> bool:
-        peer, address = self.book.id_of(to), self.book.address_of(to)
-        frame: Frame
-        if isinstance(message, PolderCastEvent):
+    def _event_frame(self, hops: int) -> bytes:
+        """The frame of the event in hand; the same for all that it is sent to."""
+        if self._frame is None:
             assert self._current is not None
-            frame = EventFrame(message.hops, self._current.block, self._current.seal.to_bytes())
+            seal = self._current.seal.to_bytes()
+            self._frame = encode(EventFrame(hops, self._current.block, seal))
+        return self._frame
+
+    def _send(self, to: int, message: Message) -> bool:
+        peer = self.book.id_of(to)
+        if isinstance(message, PolderCastEvent):
+            data = self._event_frame(message.hops)
         else:
-            frame = self._codec.pack(peer, message)  # type: ignore[arg-type]
-        sent = self.transport.send(peer, Address.parse(address) if address else None, encode(frame))
+            data = encode(self._codec.pack(peer, message))
+        sent = self.transport.send(peer, self.book.address_of(to), data)
         if not sent:
             self.counters["dropped: peer cannot take more"] += 1
         return sent
@@ -339,4 +352,8 @@ class Driver:
 
 def event_number(sealed: Sealed) -> int:
     """The number of an event in the machine: from its content id, so that all nodes have the same."""
-    return int.from_bytes(sealed.digest[:8], "big") & ((1 << NUMBER_BITS) - 1)
+    return _number_in(sealed.cid)
+
+
+def _number_in(cid: bytes) -> int:
+    return int.from_bytes(cid[-8:], "big") & ((1 << NUMBER_BITS) - 1)

@@ -44,6 +44,7 @@ PATIENCE_S = 3.0  # … and at least so many seconds
 UNREADY_CYCLES = 60  # ours: publishing begins without complete rings after so many cycles
 AWAY_CYCLES = 5  # ours: how long a node stays away
 SLOW_S = 4.0  # ours: a process that is not ready by then compiles
+TROUBLE_MAX = 20  # ours: nobody reads more
 END_S = 15.0  # ours: for a process to end before it is killed
 
 
@@ -80,6 +81,7 @@ class _Process:
     number: int
     process: asyncio.subprocess.Process
     warm: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: bool = False
 
 
 class LocalNetwork:
@@ -167,6 +169,11 @@ class LocalNetwork:
         return self._all_up_s is not None
 
     @property
+    def is_dead(self) -> bool:
+        """Whether no process is left that could do anything."""
+        return bool(self._processes) and all(one.ended for one in self._processes)
+
+    @property
     def elapsed_s(self) -> float:
         """Seconds since the beginning."""
         return time.monotonic() - self._begun
@@ -197,14 +204,19 @@ class LocalNetwork:
         assert one.process.stdout is not None
         async for text in one.process.stdout:
             self._hear(one, text)
-        self.trouble.append(f"process {one.number} ended by itself (exit code {await one.process.wait()})")
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(InputError(self.trouble[-1]))
+        told = f"process {one.number} ended by itself (exit code {await one.process.wait()})"
+        self._note_trouble(told)
+        one.ended = True
         one.warm.set()
         for number in self._numbers_of(one.number):
+            for kind in (Up, Down):
+                self._resolve(kind, number)
             if self.tally.members[number].up:
                 self.tally.on_leaving(number)
+
+    def _note_trouble(self, text: str) -> None:
+        if len(self.trouble) < TROUBLE_MAX:
+            self.trouble.append(text)
 
     def _hear(self, one: _Process, text: bytes) -> None:
         message = told_decoder.decode(text)
@@ -219,7 +231,7 @@ class LocalNetwork:
             case Down(number):
                 self._resolve(Down, number)
             case Failed(number, why):
-                self.trouble.append(f"node {number}: {why}")
+                self._note_trouble(f"node {number}: {why}")
                 self._resolve(Up, number)
             case Report():
                 self.tally.on_report(one.number, message)

@@ -46,7 +46,7 @@ MARK = b"vinecast net "
 DELIVERIES_MAX = 200_000  # ours: between two reports
 LEAVE_S = 10.0  # ours: for all nodes of a process together
 
-_FIRST, _AGAIN = "events received_first", "events received_again"
+_FIRST, _AGAIN = "events received first", "events received again"
 
 
 @dataclass

@@ -55,10 +55,15 @@ class OverloadedError(VinecastError):
 class Receipt:
     """What became of a publication, as far as the publisher can know."""
 
-    id: str
+    cid: bytes
     """The event's content id."""
     neighbours: int
     """Peers that it was handed to."""
+
+    @property
+    def id(self) -> str:
+        """The content id as people write it."""
+        return cid_text(self.cid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +234,7 @@ class Node:
         return [
             Peer(
                 book.id_of(number),
-                book.address_of(number),
+                str(book.address_of(number) or ""),
                 book.topics_of(number),
                 book.id_of(number) in links,
             )
@@ -301,7 +306,7 @@ class Node:
         for begin in range(0, len(pending), BATCH_MAX):
             for (_, receipt), sealed in self._seal(pending[begin : begin + BATCH_MAX]):
                 if not receipt.done():
-                    receipt.set_result(Receipt(cid_text(sealed.cid), driver.publish(sealed)))
+                    receipt.set_result(Receipt(sealed.cid, driver.publish(sealed)))
 
     def _seal(
         self, batch: list[tuple[EventRecord, asyncio.Future[Receipt]]]

@@ -17,8 +17,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.errors import InputError
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import GAPS_UNKNOWN, Profiles, place_of
+from vinecast.node.address import Address
 from vinecast.node.topics import is_topic
 from vinecast.node.wire import AGE_MAX, Card, CardReference, Entry, card_text, make_card
 
@@ -27,6 +29,13 @@ ME = 0
 
 Verify = Callable[[bytes, bytes, bytes], bool]
 """(public key, text, signature) -> whether it is the key's."""
+
+
+def _address_in(card: Card) -> Address | None:
+    try:
+        return Address.parse(card.address) if card.address else None
+    except InputError:
+        return None
 
 
 def id_of_key(public: bytes) -> bytes:
@@ -105,6 +114,7 @@ class PeerBook:
         self._number: dict[bytes, int] = {}
         self._ids: list[bytes] = [b""] * peers
         self._cards: list[Card | None] = [None] * peers
+        self._addresses: list[Address | None] = [None] * peers
         self._order: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)] * peers
         self._told = np.full(peers, np.iinfo(np.int64).min, dtype=np.int64)
         self._free = list(range(peers - 1, ME, -1))
@@ -141,10 +151,9 @@ class PeerBook:
         """The id behind a number."""
         return self._ids[number]
 
-    def address_of(self, number: int) -> str:
-        """Where a peer says it listens; empty when it does not."""
-        card = self._cards[number]
-        return card.address if card is not None else ""
+    def address_of(self, number: int) -> Address | None:
+        """Where a peer says it listens; None when it does not, or says nothing sensible."""
+        return self._addresses[number]
 
     def topics_of(self, number: int) -> tuple[str, ...]:
         """What a peer subscribes to, in order."""
@@ -195,7 +204,7 @@ class PeerBook:
                 return NOBODY
             number = self._free.pop()
             self._take_number(number, peer)
-        self._cards[number] = card
+        self._cards[number], self._addresses[number] = card, _address_in(card)
         self._told[number] = np.iinfo(np.int64).min
         self._set_topics(number, card.topics)
         return number
@@ -258,7 +267,7 @@ class PeerBook:
     def forget(self, number: int) -> None:
         """Drop a peer's card and topics."""
         self._set_topics(number, ())
-        self._cards[number] = None
+        self._cards[number] = self._addresses[number] = None
         self._told[number] = np.iinfo(np.int64).min
 
     # Telling others.

@@ -13,6 +13,7 @@ from vinecast.node.node import Node
 from vinecast.node.subscription import Event, Subscription
 
 WAITING = 64  # ours: news that wait here
+REMEMBERED = 10_000  # ours: events that two subscriptions of a stream may both get
 
 News = dict[str, Any]
 
@@ -47,6 +48,7 @@ class Stream:
     def __init__(self, subscriptions: list[Subscription]) -> None:
         self.subscriptions = subscriptions
         self._news: asyncio.Queue[News | None] = asyncio.Queue(WAITING)
+        self._passed_on: dict[bytes, None] = {}
         self._tasks = [asyncio.create_task(self._pass_all_on()), asyncio.create_task(self._say_when_ready())]
 
     @classmethod
@@ -76,21 +78,30 @@ class Stream:
 
     async def _pass_all_on(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for i in range(len(self.subscriptions)):
-                group.create_task(self._pass_on(i))
+            for subscription in self.subscriptions:
+                group.create_task(self._pass_on(subscription))
         await self._news.put(None)
 
-    async def _pass_on(self, which: int) -> None:
-        """Pass on what one subscription gets, unless an earlier one of the same stream gets it too."""
-        subscription, earlier = self.subscriptions[which], self.subscriptions[:which]
+    async def _pass_on(self, subscription: Subscription) -> None:
+        """Pass on what one subscription gets, unless another one of the same stream had it before."""
         dropped = 0
         async for event in subscription:
-            if any(other.pattern.matches(event.topic) for other in earlier):
+            if len(self.subscriptions) > 1 and self._had(event):
                 continue
             await self._news.put({"event": event_told(event)})
             if subscription.dropped > dropped:
                 dropped = subscription.dropped
                 await self._news.put({"dropped": sum(one.dropped for one in self.subscriptions)})
+
+    def _had(self, event: Event) -> bool:
+        """Whether an event was passed on lately; now it was."""
+        digest = event.sealed.digest
+        if digest in self._passed_on:
+            return True
+        self._passed_on[digest] = None
+        if len(self._passed_on) > REMEMBERED:
+            del self._passed_on[next(iter(self._passed_on))]
+        return False
 
     async def _say_when_ready(self) -> None:
         for subscription in self.subscriptions:

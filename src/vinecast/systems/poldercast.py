@@ -127,6 +127,7 @@ class PolderCast:
         self.me = me
         self.profiles = profiles
         self._scratch = scratch
+        self._rows = {topic: row for row, topic in enumerate(profiles.topics_of(me).tolist())}
         self._seen: OrderedDict[int, int] = OrderedDict()
         self._silence = SilenceMemory()
         third = config.period_us // 3
@@ -256,6 +257,7 @@ class PolderCast:
             return []
         self.rings.resubscribe(before, topics)
         self.profiles.set_topics(self.me, topics.astype(np.int32), self.rings.coverage())
+        self._rows = {topic: row for row, topic in enumerate(topics.tolist())}
         return []
 
     # Dissemination.
@@ -340,9 +342,7 @@ class PolderCast:
 
     def _row(self, topic: int) -> int | None:
         """Where a topic stands among the node's own, if it is one of them."""
-        topics = self._topics
-        row = int(np.searchsorted(topics, topic))
-        return row if row < topics.size and topics[row] == topic else None
+        return self._rows.get(topic)
 
     def _remember(self, event: int, now_us: int) -> bool:
         """Whether there was room for an event. ``_seen``: event -> when, the earliest first.

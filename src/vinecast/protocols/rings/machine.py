@@ -151,10 +151,12 @@ class Rings:
         A partner leaves the rows when it is asked, and comes back when it answers. That is how the silent
         leave; but events must not miss somebody because it is being talked to. [place]
         """
-        peers, topic = self.peers[row], int(self.profiles.topics_of(self.me)[row])
-        young = now_us - self.asked_us < self.config.period_us // ANSWER_WITHIN
-        if self.partner == NOBODY or not young or row_of(self.profiles.table, self.partner, topic) < 0:
-            return np.asarray(peers)
+        peers: Peers = self.peers[row]
+        if self.partner == NOBODY or now_us - self.asked_us >= self.config.period_us // ANSWER_WITHIN:
+            return peers
+        topic = int(self.profiles.topics_of(self.me)[row])
+        if row_of(self.profiles.table, self.partner, topic) < 0:
+            return peers
         found, ages = peers[None].copy(), self.ages[row][None].copy()
         rules.offer(found, ages, 0, self.me, self.partner, 0, self.profiles.table)
         both: Peers = found[0]
