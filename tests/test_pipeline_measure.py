@@ -181,7 +181,8 @@ def test_spark_rounds_and_sorts_into_classes_as_numpy_does(spark: "SparkSession"
     values = [0, 1, 99, 999, 1000, 1004, 1005, 9994, 9995, 123_456, 99_949, 99_950, 10**9 + 5 * 10**6]
     schema = "run_id string, cycle int, subscribers int, subscriptions int, hops int, latency_us long"
     told = spark.createDataFrame([("a", 0, 1, 1, 1, value) for value in values], schema)
-    counted = latency_cells_of(told).groupBy("value").agg(F.sum("count").alias("n"))
+    published = spark.createDataFrame([("a", 0)], "run_id string, cycle int")
+    counted = latency_cells_of(told, published).groupBy("value").agg(F.sum("count").alias("n"))
     expected: dict[int, int] = {}
     for value in rounded(np.array(values)).tolist():
         expected[value] = expected.get(value, 0) + 1

@@ -1,5 +1,8 @@
 """Spark sessions: settings, one at a time, and the package for a cluster."""
 
+import ast
+import os
+import socket
 import subprocess
 import sys
 import zipfile
@@ -15,7 +18,8 @@ pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 from pyspark.sql import SparkSession
 
-from vinecast.pipeline.session import SessionConfig, cores, open_session, spark_settings
+from vinecast.pipeline.doctor import examine
+from vinecast.pipeline.session import SessionConfig, check_reachable, cores, open_session, spark_settings
 from vinecast.pipeline.ship import pack
 
 pytestmark = SPARK
@@ -61,6 +65,43 @@ def test_a_wrong_value_is_one_sentence(config: dict[str, str], sentence: str) ->
         SessionConfig(**config)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        SessionConfig(master="spark://127.0.0.1:1,127.0.0.1:2"),
+        SessionConfig(remote="sc://127.0.0.1:1/;user_id=me"),
+    ],
+    ids=["master", "connect"],
+)
+def test_where_nobody_listens_spark_is_not_started(config: SessionConfig, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nobody answers at s.* \(127\.0\.0\.1:1: Connection refused"):
+        check_reachable(config)
+    findings = {finding.what: finding for finding in examine(config, tmp_path)}
+    assert not findings["master"].ok
+    assert ("grpcio" in findings) == (config.remote is not None)
+
+
+def test_whoever_listens_is_reachable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        check_reachable(SessionConfig(master=f"spark://127.0.0.1:1,127.0.0.1:{port}"))
+        check_reachable(SessionConfig(remote=f"sc://127.0.0.1:{port}/;use_ssl=true"))
+    check_reachable(SessionConfig())
+
+
+def test_stages_use_nothing_that_spark_connect_lacks() -> None:
+    """It has no Java beside it: no context, no RDDs."""
+    lacking = {"sparkContext", "_sc", "_jvm", "_jsc", "_jdf", "_jsparkSession", "rdd", "toDebugString"}
+    folder = Path(vinecast.__file__).parent / "pipeline"
+    used = {
+        f"{path.relative_to(folder)}:{node.lineno} {node.attr}"
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in lacking
+    }
+    assert used == set()
+
+
 def test_a_second_session_is_the_first_and_does_not_close_it(spark: SparkSession) -> None:
     with open_session(SessionConfig(memory="3g")) as again:
         assert again is spark
@@ -94,6 +135,9 @@ def test_the_package_that_is_sent_unpacks_once_and_is_the_package(tmp_path: Path
         "from vinecast.core.circle import __doc__ as about\n"
         "print(vinecast.__version__, vinecast.__file__, session.__file__, rule._cached)\n"
     )
+    for number in range(20):
+        (tmp_path / "cache" / f"shipped-{number}").mkdir(parents=True)
+        os.utime(tmp_path / "cache" / f"shipped-{number}", (number, number))
     environment = {"VINECAST_CACHE_DIR": str(tmp_path / "cache"), "PATH": "/bin"}
     command = [sys.executable, "-P", "-c", job]
     both = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -104,3 +148,5 @@ def test_the_package_that_is_sent_unpacks_once_and_is_the_package(tmp_path: Path
     assert Path(module).is_relative_to(Path(package).parent)
     assert Path(package).is_relative_to(tmp_path / "cache")
     assert [folder.name for folder in (tmp_path / "cache").glob(".shipped-*")] == []
+    kept = {folder.name for folder in (tmp_path / "cache").glob("shipped-*")}
+    assert kept == {Path(package).parents[1].name, *(f"shipped-{number}" for number in range(13, 20))}

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from sweeps import CHURN, EVENT, sweep_table, write_scenario
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 from vinecast.core.errors import InputError
+from vinecast.pipeline import runs
 from vinecast.pipeline.lake import Lake
 from vinecast.pipeline.runs import FAILED, RunSpec, finished, run_once
 from vinecast.pipeline.runs_tables import RUN_CYCLES, RUN_DELIVERIES, RUN_TIMINGS, RUNS
@@ -163,6 +165,21 @@ def test_a_run_that_fails_tells_why_and_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / spec.run_id).exists()
     assert json.loads((tmp_path / f"{spec.run_id}{FAILED}").read_text())["error"] == told["error"]
     assert not list(tmp_path.glob(".*.partial"))
+
+
+def test_a_task_whose_twin_was_faster_does_not_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = specs_of(tmp_path)[0]
+    simulate_it = runs._run
+
+    def slow(spec: RunSpec, folder: Path) -> float:
+        monkeypatch.setattr(runs, "_run", simulate_it)
+        assert run_once(spec, tmp_path)["status"] == "ok"
+        shutil.rmtree(folder)  # as a sweep does that has all its runs
+        return simulate_it(spec, folder)
+
+    monkeypatch.setattr(runs, "_run", slow)
+    assert run_once(spec, tmp_path) == finished(spec, tmp_path)
+    assert not list(tmp_path.glob(f"*{FAILED}"))
 
 
 def test_records_are_those_of_sim_run(tmp_path: Path) -> None:

@@ -94,7 +94,8 @@ class _Bench:
         made, _ = self.do("prepare")
         spark, watched = self.do("spark")
         seconds, rows = min(spark["seconds"]), made["rows"]
-        yield Result(what, f"{seconds:.1f} s", seconds)
+        cpu = min(spark["cpu"])
+        yield Result(what, f"{seconds:.1f} s ({cpu:.1f} s of processor time)", seconds)
         yield Result(f"{what}, {unit} a second", f"{rows / seconds:,.0f}", rows / seconds)
         if "ingest_s" in spark["more"]:
             told = spark["more"]["ingest_s"]
@@ -107,7 +108,8 @@ class _Bench:
         if rival["answer"] != spark["answer"]:
             raise Bug(f"{what}: Spark has {spark['answer']}, DuckDB {rival['answer']}")
         other = min(rival["seconds"])
-        against = f"{what}, against DuckDB's {other:.1f} s ({rival['gb']:.1f} GB)"
+        figures = f"{other:.1f} s ({min(rival['cpu']):.1f} s of processor time, {rival['gb']:.1f} GB)"
+        against = f"{what}, against DuckDB's {figures}"
         ratio = at_most(against, seconds / other, RATIO_MAX, "times as long", ".2f")
         yield ratio if self.plan.sizes == Sizes() else replace(ratio, target="", meets=None)
         start = spark["more"]["start_s"]

@@ -203,10 +203,12 @@ def measure(base: duckdb.DuckDBPyConnection, deliveries: Path, out: Path) -> Non
         f"FROM {table} GROUP BY ALL"
     )
     unit = f"pow(10, greatest(len(latency_us::VARCHAR) - {DIGITS}, 0))::BIGINT"
+    base.execute("CREATE TABLE lasts AS SELECT run_id, max(cycle) AS last FROM cells GROUP BY run_id")
     base.execute(
-        f"CREATE TABLE latencies AS SELECT run_id, cycle, {classes}, "
+        f"CREATE TABLE latencies AS SELECT run_id, cycle = last AS is_last, {classes}, "
         f"(latency_us + {unit} // 2) // {unit} * {unit} AS value, count(*) AS n "
-        f"FROM {table} WHERE hops > 0 AND latency_us IS NOT NULL GROUP BY ALL"
+        f"FROM {table} JOIN lasts USING (run_id) "
+        "WHERE hops > 0 AND latency_us IS NOT NULL GROUP BY ALL"
     )
     missed = (
         "SELECT run_id, cycle, count(DISTINCT topic) AS disconnected, count(DISTINCT node) AS missing "
@@ -221,21 +223,19 @@ def measure(base: duckdb.DuckDBPyConnection, deliveries: Path, out: Path) -> Non
         for by in ("popularity", "interests")
     )
     _write(base, counts, out / "counts.parquet")
-    told = (
-        "SELECT run_id, cycle, popularity, interests, 'hops' AS what, hops AS value, n FROM cells "
-        "WHERE hops > 0 UNION ALL "
-        "SELECT run_id, cycle, popularity, interests, 'copies', copies, n FROM cells "
-        "WHERE hops >= 0 UNION ALL "
-        "SELECT run_id, cycle, popularity, interests, 'latency_us', value, n FROM latencies"
-    )
+    common = "run_id, cycle = last AS is_last, popularity, interests"
     base.execute(
-        f"CREATE TABLE told AS SELECT *, cycle = max(cycle) OVER (PARTITION BY run_id) AS last FROM ({told})"
+        f"CREATE TABLE told AS SELECT {common}, 'hops' AS what, hops AS value, n "
+        "FROM cells JOIN lasts USING (run_id) WHERE hops > 0 UNION ALL "
+        f"SELECT {common}, 'copies', copies, n "
+        "FROM cells JOIN lasts USING (run_id) WHERE hops >= 0 UNION ALL "
+        "SELECT run_id, is_last, popularity, interests, 'latency_us', value, n FROM latencies"
     )
     histograms = " UNION ALL ".join(
         f"SELECT run_id, '{when}' AS \"when\", '{by}' AS kind, {by} AS size, what, value, sum(n) AS n "
         f"FROM told WHERE {condition} GROUP BY run_id, {by}, what, value"
         for by in ("popularity", "interests")
-        for when, condition in (("run", "true"), ("last", "last"))
+        for when, condition in (("run", "true"), ("last", "is_last"))
     )
     _write(base, histograms, out / "histograms.parquet")
 

@@ -5,6 +5,7 @@ has a process of its own, so that its memory is its own; the input lies in the f
 """
 
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from vinecast.pipeline.bench_inputs import SEED, Sizes, scenario, write_graph, w
 from vinecast.pipeline.ingest.job import ingest
 from vinecast.pipeline.lake import Lake
 from vinecast.pipeline.measure import measure_runs
+from vinecast.pipeline.process_tree import cpu_of
 from vinecast.pipeline.regularity import RegularityPlan, analyse
 from vinecast.pipeline.runs import TOLD, RunSpec, run_once
 from vinecast.pipeline.runs_tables import DISTRIBUTIONS, RUN_DELIVERIES, RUN_TIMINGS, RUNS, SERIES
@@ -59,6 +61,8 @@ class Told:
 
     seconds: list[float] = field(default_factory=list)
     """Of every time that it was done."""
+    cpu: list[float] = field(default_factory=list)
+    """Processor time of each, of all processes together."""
     rows: int = 0
     """Rows that went in."""
     answer: list[int] = field(default_factory=list)
@@ -85,9 +89,10 @@ class Task:
         out = self.folder
         for number in range(self.repeat):
             out = Path(tempfile.mkdtemp(dir=self.folder))
-            begin = time.perf_counter()
+            begin, cpu = time.perf_counter(), cpu_of(os.getpid())
             work(out)
             told.seconds.append(time.perf_counter() - begin)
+            told.cpu.append(cpu_of(os.getpid()) - cpu)
             if number + 1 < self.repeat:
                 shutil.rmtree(out)
         return out

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from vinecast.core.errors import InputError
 from vinecast.pipeline.java import find_java
-from vinecast.pipeline.session import SessionConfig, cores, machine_memory
+from vinecast.pipeline.session import SessionConfig, check_reachable, cores, machine_memory
 
 _GIB = 1 << 30
 _PACKAGES = ("pyspark", "pyarrow", "pandas", "numba")
+_CONNECT_PACKAGES = ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
 _FREE_BYTES_MIN = _GIB  # ours: a stage's temporary files need about as much as its output
 
 
@@ -27,9 +28,11 @@ class Finding:
 
 def examine(config: SessionConfig, lake: Path) -> list[Finding]:
     """Look at everything; starts no Spark and writes nothing."""
+    more = _CONNECT_PACKAGES if config.remote is not None else ()
     checks: list[Callable[[], list[Finding]]] = [
         lambda: [_java(config)],
-        lambda: [_package(name) for name in _PACKAGES],
+        lambda: [_package(name, "spark") for name in _PACKAGES],
+        lambda: [_package(name, "connect") for name in more],
         lambda: [_master(config), _memory(config)],
         lambda: [_lake(lake), _disk(lake)],
     ]
@@ -46,14 +49,18 @@ def _java(config: SessionConfig) -> Finding:
     return Finding("Java", f"{java.version} from {java.origin} ({java.command})", True)
 
 
-def _package(name: str) -> Finding:
+def _package(name: str, extra: str) -> Finding:
     try:
         return Finding(name, version(name), True)
     except PackageNotFoundError:
-        return Finding(name, "missing: pip install 'vinecast[spark]'", False)
+        return Finding(name, f"missing: pip install 'vinecast[{extra}]'", False)
 
 
 def _master(config: SessionConfig) -> Finding:
+    try:
+        check_reachable(config)
+    except InputError as error:
+        return Finding("master", str(error), False)
     where = f"{config.address}, {cores()} cores here" if config.is_local else config.address
     other = f"; SPARK_HOME is {os.environ['SPARK_HOME']}" if os.environ.get("SPARK_HOME") else ""
     return Finding("master", where + other, True)

@@ -82,16 +82,14 @@ def measures_of(
     counts: DataFrame, histograms: DataFrame, publications: DataFrame, cycles: DataFrame
 ) -> DataFrame:
     """The metrics of every run: over everything and by class, all in all and at the end."""
-    added = _with_all(_when(counts, [*COUNTED]), [*COUNTED], ["run_id", "when"])
+    added = _when(_with_all(counts), [*COUNTED])
     published = _when(publications.select("run_id", "cycle", "published"), ["published"])
-    percentiles = _percentiles(_with_all(histograms, ["count"], ["run_id", "when", "what", "value"]))
-    overlay = _when_mean(cycles, list(PER_CYCLE)).withColumn("by", F.lit("all"))
-    everybody = overlay.select("run_id", "when", "by").withColumn("from", F.lit(0).cast("long"))
+    percentiles = _percentiles(_with_all(histograms))
     found = (
-        everybody.join(added, _CLASS, "full")  # a system without topics has an overlay and nothing else
+        _overlay(cycles, list(PER_CYCLE))
+        .join(added, _CLASS, "full")  # a system without topics has an overlay and nothing else
         .join(published, ["run_id", "when"], "left")
         .join(percentiles, _CLASS, "left")
-        .join(overlay, ["run_id", "when", "by"], "left")
         .fillna(0, [*COUNTED, "published"])
     )
     told = (
@@ -104,48 +102,52 @@ def measures_of(
     return conform(told, MEASURES)
 
 
-def _last(frame: DataFrame) -> DataFrame:
-    """The rows of each run's last cycle."""
-    last = frame.groupBy("run_id").agg(F.max("cycle").alias("cycle"))
-    return frame.join(last, ["run_id", "cycle"], "left_semi")
+# Rows that count more than once are exploded: a union would read and plan everything before it twice.
 
 
 def _when(frame: DataFrame, added: list[str]) -> DataFrame:
     """Added up over the run, and its last cycle alone."""
     key = [name for name in frame.columns if name not in (*added, "cycle")]
-    sums = [F.sum(name).alias(name) for name in added]
-    run = frame.groupBy(*key).agg(*sums).withColumn("when", F.lit("run"))
-    last = _last(frame).select(*key, *added, F.lit("last").alias("when"))
-    return run.unionByName(last)
+    run, last = F.lit("run"), F.lit("last")
+    is_last = F.col("cycle") == F.max("cycle").over(Window.partitionBy("run_id"))
+    whens = frame.withColumn("when", F.when(is_last, F.array(run, last)).otherwise(F.array(run)))
+    exploded = whens.withColumn("when", F.explode("when"))
+    return exploded.groupBy(*key, "when").agg(*(F.sum(name).alias(name) for name in added))
 
 
-def _when_mean(cycles: DataFrame, columns: list[str]) -> DataFrame:
-    """Averaged over the run's cycles, and its last cycle alone.
+def _with_all(frame: DataFrame) -> DataFrame:
+    """Rows by class, and once more as rows of everything: every subscription is in one class of popularity.
+
+    Those of everything are not added up yet.
+    """
+    own = F.struct("by", "from")
+    everything = F.struct(F.lit("all").alias("by"), F.lit(0).cast("long").alias("from"))
+    classes = F.when(F.col("by") == "popularity", F.array(own, everything)).otherwise(F.array(own))
+    others = [name for name in frame.columns if name not in ("by", "from")]
+    exploded = frame.select(*others, F.explode(classes).alias("class"))
+    return exploded.select(*others, "class.by", "class.from")
+
+
+def _overlay(cycles: DataFrame, columns: list[str]) -> DataFrame:
+    """Columns of the cycles, averaged over the run, and of its last cycle alone; for everything.
 
     A sum of fractions depends on its order in the last bits, so they are added in order of the cycle.
     """
-    chosen = cycles.select("run_id", "cycle", *(F.col(name).cast("double") for name in columns))
-    rows = F.array_sort(F.collect_list(F.struct("cycle", *columns)))
+    values = [F.col(name).cast("double").alias(name) for name in columns]
+    rows = F.array_sort(F.collect_list(F.struct("cycle", *values)))
 
     def mean(name: str) -> Column:
-        values = F.filter(F.transform(F.col("rows"), lambda row: row[name]), lambda value: value.isNotNull())
-        total = F.aggregate(values, F.lit(0.0), lambda sum_, value: sum_ + value)
-        return F.when(F.size(values) > 0, total / F.size(values)).alias(name)
+        there = F.filter(F.transform(F.col("rows"), lambda row: row[name]), lambda value: value.isNotNull())
+        total = F.aggregate(there, F.lit(0.0), lambda sum_, value: sum_ + value)
+        return F.when(F.size(there) > 0, total / F.size(there)).alias(name)
 
-    run = chosen.groupBy("run_id").agg(rows.alias("rows")).select(
-        "run_id", *(mean(name) for name in columns), F.lit("run").alias("when")
-    )  # fmt: skip
-    last = _last(chosen).select("run_id", *columns, F.lit("last").alias("when"))
-    return run.unionByName(last)
-
-
-def _with_all(frame: DataFrame, added: list[str], key: list[str]) -> DataFrame:
-    """Classes, and all classes together: every subscription is in one class of popularity."""
-    sums = [F.sum(name).alias(name) for name in added]
-    everything = frame.where(F.col("by") == "popularity").groupBy(*key).agg(*sums)
-    return frame.unionByName(
-        everything.withColumn("by", F.lit("all")).withColumn("from", F.lit(0).cast("long"))
+    last = F.element_at("rows", -1)
+    whens = F.array(
+        F.struct(F.lit("run").alias("when"), *(mean(name) for name in columns)),
+        F.struct(F.lit("last").alias("when"), *(last[name].alias(name) for name in columns)),
     )
+    told = cycles.groupBy("run_id").agg(rows.alias("rows")).select("run_id", F.inline(whens))
+    return told.withColumns({"by": F.lit("all"), "from": F.lit(0).cast("long")})
 
 
 def _percentiles(histograms: DataFrame) -> DataFrame:
@@ -153,9 +155,8 @@ def _percentiles(histograms: DataFrame) -> DataFrame:
     group = [*_CLASS, "what"]
     upto = Window.partitionBy(*group).orderBy("value").rowsBetween(Window.unboundedPreceding, 0)
     whole = Window.partitionBy(*group)
-    ranked = histograms.withColumn("upto", F.sum("count").over(upto)).withColumn(
-        "total", F.sum("count").over(whole)
-    )
+    added = histograms.groupBy(*group, "value").agg(F.sum("count").alias("count"))
+    ranked = added.withColumns({"upto": F.sum("count").over(upto), "total": F.sum("count").over(whole)})
     columns = []
     for what, name, unit in (
         ("hops", "hops", 1),
@@ -218,7 +219,7 @@ def count(deliveries: DataFrame, cells: DataFrame, publications: DataFrame) -> C
     return Counted(
         publications_of(deliveries, cells, publications),
         counts_of(cells),
-        histograms_of(cells, latency_cells_of(deliveries)),
+        histograms_of(cells, latency_cells_of(deliveries, publications), publications),
     )
 
 
@@ -278,8 +279,10 @@ def _counted(read: Callable[[Table], DataFrame], source: str) -> Iterator[Counte
             read(RUN_RECORDS), read(RUN_SUBSCRIPTIONS), read(RUN_PRESENCE), publications
         ).persist()
     cells = cells_of(deliveries).persist()
+    counted = count(deliveries, cells, publications)
+    frames = (counted.publications, counted.counts, counted.histograms)  # small, and used several times each
     try:
-        yield count(deliveries, cells, publications)
+        yield Counted(*(frame.persist() for frame in frames))
     finally:
-        cells.unpersist()
-        deliveries.unpersist()
+        for frame in (*frames, cells, deliveries):
+            frame.unpersist()

@@ -1,8 +1,8 @@
-"""The memory of a process and of all that it started, looked at from outside while it works.
+"""The memory and the processor time of a process and of all that it started.
 
 Spark is several processes: this Python, a JVM, and the JVM's Python workers. What they need together is the
-sum of their resident memory; pages that they share count in each, so that the sum is never too small. Memory
-is read from ``/proc`` and is 0 where there is none.
+sum of their resident memory; pages that they share count in each, so that the sum is never too small. All is
+read from ``/proc``, and is 0 where there is none.
 """
 
 import os
@@ -21,6 +21,7 @@ from vinecast.core.errors import InputError
 INTERVAL_S = 0.2
 """Seconds between two looks."""
 _PROC = Path("/proc")
+_PARENT, _TIMES, _RESIDENT = 1, slice(11, 15), 21  # of the fields after the name: proc_pid_stat(5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +76,36 @@ def _read(file: IO[str]) -> str:
 
 def memory_of(process: int) -> tuple[int, int]:
     """Resident bytes of a process and its descendants, and of the JVMs among them."""
-    children: defaultdict[int, list[int]] = defaultdict(list)
-    names: dict[int, str] = {}
-    for folder in _PROC.glob("[0-9]*"):
-        try:
-            name, _, rest = (folder / "stat").read_text().rpartition(")")
-        except OSError:  # it is gone
-            continue
-        names[int(folder.name)] = name.partition("(")[2]
-        children[int(rest.split()[1])].append(int(folder.name))
     total = java = 0
-    waiting = [process]
+    for name, fields in _tree(process).values():
+        resident = int(fields[_RESIDENT]) * os.sysconf("SC_PAGE_SIZE")
+        total += resident
+        java += resident if name == "java" else 0
+    return total, java
+
+
+def cpu_of(process: int) -> float:
+    """Seconds of processor time that a process and its descendants have had, those that ended included."""
+    ticks = sum(int(tick) for _, fields in _tree(process).values() for tick in fields[_TIMES])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _tree(process: int) -> dict[int, tuple[str, list[str]]]:
+    """A process and its descendants: name, and the fields of ``/proc/PID/stat`` that follow it."""
+    everyone: dict[int, tuple[str, list[str]]] = {}
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for path in _PROC.glob("[0-9]*/stat"):
+        try:
+            name, _, rest = path.read_text().rpartition(")")
+        except OSError:  # it has ended
+            continue
+        one, fields = int(path.parent.name), rest.split()
+        everyone[one] = name.partition("(")[2], fields
+        children[int(fields[_PARENT])].append(one)
+    found: dict[int, tuple[str, list[str]]] = {}
+    waiting = [process] if process in everyone else []
     while waiting:
         one = waiting.pop()
+        found[one] = everyone[one]
         waiting += children[one]
-        try:
-            resident = int((_PROC / str(one) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, IndexError, ValueError):
-            continue
-        total += resident
-        if names.get(one) == "java":
-            java += resident
-    return total, java
+    return found

@@ -111,6 +111,10 @@ def run_once(spec: RunSpec, store: Path) -> dict[str, Any]:
         (partial / TOLD).write_text(json.dumps(told, sort_keys=True), encoding="utf-8")
         _move_in(spec, partial, store)
     except Exception as error:
+        if (
+            told := finished(spec, store)
+        ) is not None:  # a twin was faster, and took our folder for a leaving
+            return told
         told = lost(spec, _sentence(error)) | {"task_s": time.perf_counter() - begun}
         with suppress(OSError):  # where the disk is full, the row that is returned says so
             _write_whole(store / f"{spec.run_id}{FAILED}", json.dumps(told, sort_keys=True))

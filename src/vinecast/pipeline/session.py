@@ -8,12 +8,15 @@ session that is asked for while one is open is that one, with the settings it wa
 import logging
 import os
 import re
+import socket
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from vinecast.core.errors import InputError
 from vinecast.pipeline.java import find_java, java_home
@@ -28,6 +31,9 @@ _LOCAL_HEAP_MIB_MAX = 4096  # ours: no stage needs more, and the Python workers 
 
 _MASTER = re.compile(r"local$|local\[|local-cluster\[|spark://|k8s://|yarn$")
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgtKMGT]")
+_PORTS = {"spark": 7077, "sc": 15002}  # Spark's own, where an address names none
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+_ANSWER_S = 10  # ours: how long somebody may take to answer
 _LOUD_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")  # they print what is raised anyway
 
 
@@ -149,8 +155,11 @@ def _start(config: SessionConfig) -> "SparkSession":
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    check_reachable(config)
     for name in _LOUD_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    # Our windows without partitions are small and meant so; through Connect, Python would say it aloud.
+    warnings.filterwarnings("ignore", message=".*No Partition Defined for Window")
     builder = SparkSession.builder
     builder = builder.remote(config.remote) if config.remote else builder.master(config.address)
     for key, value in spark_settings(config).items():
@@ -160,6 +169,23 @@ def _start(config: SessionConfig) -> "SparkSession":
             return builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         raise InputError(f"Spark does not start at {config.address} ({_first_line(error)})") from error
+
+
+def check_reachable(config: SessionConfig) -> None:
+    """InputError where nobody listens at the address: Spark would try for minutes and then say little."""
+    scheme, _, rest = config.address.partition("://")
+    if scheme not in _PORTS or (scheme == "sc" and any(os.environ.get(name) for name in _PROXIES)):
+        return
+    silent = []
+    for place in rest.split(",") if scheme == "spark" else [rest.partition("/")[0]]:
+        try:
+            parts = urlsplit(f"//{place}")
+            address = (parts.hostname or "", parts.port or _PORTS[scheme])
+            with socket.create_connection(address, timeout=_ANSWER_S):
+                return
+        except (OSError, ValueError) as error:
+            silent.append(f"{place}: {getattr(error, 'strerror', None) or error}")
+    raise InputError(f"nobody answers at {config.address} ({'; '.join(silent)})")
 
 
 def _variables(config: SessionConfig) -> dict[str, str]:

@@ -8,8 +8,11 @@ import os
 import shutil
 import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+_KEPT = 8  # ours: more versions than are in use at a time
 
 
 def become_package(module: dict[str, Any], digest: str) -> None:
@@ -41,7 +44,17 @@ def _unpack(digest: str, archive: bytes) -> Path:
     finally:
         if partial != base:
             shutil.rmtree(partial, ignore_errors=True)
+    _forget_the_oldest(place)
     return place
+
+
+def _forget_the_oldest(place: Path) -> None:
+    """Every change of the package leaves a folder behind: keep those that were used last."""
+    with suppress(OSError):  # somebody else may be at it, or have the right to it
+        os.utime(place)
+        used = sorted(place.parent.glob("shipped-*"), key=lambda folder: folder.stat().st_mtime)
+        for old in used[:-_KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _cache_base() -> Path:
