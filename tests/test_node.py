@@ -269,6 +269,53 @@ def test_a_forged_event_is_never_delivered(how: str) -> None:
     live(main())
 
 
+def test_an_old_event_sent_again_is_not_news() -> None:
+    async def main() -> None:
+        async with village(3) as found:
+            readers = [node.subscribe("news") for node in found.nodes]
+            await settled(found)
+            await found.nodes[0].publish("news", b"old")
+            (old,) = await take(readers[1], 1)
+            found.nodes[1].driver.machine._seen.clear()  # as after a while
+            again = encode(EventFrame(0, old.sealed.block, old.sealed.seal.to_bytes()))
+            found.nodes[2].driver.transport.send(found.nodes[1].id, None, again)
+            await until(lambda: found.nodes[1].driver.counters["refused: event replayed"] > 0)
+            assert readers[1].waiting == 0
+
+    live(main())
+
+
+def test_closing_twice_and_waiting_while_it_closes() -> None:
+    async def main() -> None:
+        async with village(2) as found:
+            node = found.nodes[1]
+            waiting = asyncio.create_task(node.subscribe("nobody else").ready())
+            await asyncio.sleep(0)
+            await node.close()
+            await node.close()
+            with pytest.raises(InputError, match="closed"):
+                await waiting
+            with pytest.raises(InputError, match="once"):
+                await node.start()
+
+    live(main())
+
+
+def test_many_topics_of_a_pattern_are_taken_up_with_one_card_a_cycle() -> None:
+    async def main() -> None:
+        async with village(2) as found:
+            one, other = found.nodes
+            other.driver.subscribe([f"t/{i}" for i in range(300)])
+            before = one.driver.book.card.version
+            reader = one.subscribe("t/#")
+            await until(lambda: len(one.topics()) == 300)
+            assert one.driver.book.card.version > before
+            await other.publish("t/299", b"1")
+            assert [event.topic for event in await take(reader, 1)] == ["t/299"]
+
+    live(main())
+
+
 def test_garbage_in_frames_is_counted_and_lived_through() -> None:
     async def main() -> None:
         async with village(2) as found:
@@ -307,5 +354,7 @@ def test_bad_input_is_one_sentence() -> None:
     live(main())
     with pytest.raises(InputError):
         Node(listen="nowhere")
+    with pytest.raises(InputError, match="advertise"):
+        Node(listen="0.0.0.0:7000")
     with pytest.raises(InputError, match="started"):
         Node().topics()

@@ -11,7 +11,8 @@ from vinecast.core.errors import RemoteError
 from vinecast.core.machine import NOBODY
 from vinecast.node.codec import Codec
 from vinecast.node.identity import Identity, verify
-from vinecast.node.peers import ME, PeerBook
+from vinecast.node.peers import CHECKED_A_CYCLE, ME, TOPICS_EACH, PeerBook
+from vinecast.node.replays import Replays
 from vinecast.node.wire import Card, CardReference, Entry, EventFrame, Gossip, decode, encode, make_card
 from vinecast.protocols.cyclon.machine import CyclonRequest
 from vinecast.protocols.rings import RingsAnswer
@@ -20,7 +21,7 @@ NETWORK = "test"
 PEOPLE = [Identity.ephemeral() for _ in range(12)]
 
 
-def book_of(owner: int = 0, peers: int = 8, topics: int = 10, in_use: Iterable[int] = ()) -> PeerBook:
+def book_of(owner: int = 0, peers: int = 8, topics: int = 20, in_use: Iterable[int] = ()) -> PeerBook:
     me = PEOPLE[owner]
     return PeerBook(me.public, me.sign, verify, NETWORK, peers, topics, lambda: in_use)
 
@@ -108,13 +109,37 @@ def test_a_full_book_forgets_only_those_whom_nobody_holds() -> None:
     assert book.counters["peer book full"] == 1
 
 
-def test_topics_without_room_are_left_out() -> None:
-    book = book_of(topics=2)
-    number = book.meet(entry_of(card_of(1, topics=("a", "b", "c")), covered=3))
-    assert book.profiles.topics_of(number).size == 2
+def test_topics_without_room_are_left_out_and_own_ones_have_room_of_their_own() -> None:
+    book = book_of(topics=4)
+    number = book.meet(entry_of(card_of(1, topics=("a", "b", "c", "d")), covered=3))
+    assert book.profiles.topics_of(number).size == 3
     assert book.counters["topics left out"] == 1
+    book.renew("here:1", 1, ["mine"])
+    assert book.topics.number_of("mine") is not None
     book.meet(entry_of(card_of(1, version=2, topics=("x", "y"))))
-    assert book.topics.known() == [] or len(book.topics.known()) <= 2
+    assert book.topics.known() == ["mine", "x", "y"]
+
+
+def test_a_card_that_is_too_large_and_too_many_cards_are_turned_away() -> None:
+    book = book_of(peers=12)
+    huge = card_of(1, topics=tuple(sorted(f"{i:04}" + "x" * 250 for i in range(300))))
+    assert book.meet(entry_of(huge)) == NOBODY
+    assert book.counters["card too large"] == 1
+    book._checked = CHECKED_A_CYCLE - 1
+    assert book.meet(entry_of(card_of(2))) != NOBODY
+    assert book.meet(entry_of(card_of(3))) == NOBODY
+    assert book.counters["too many new cards"] == 1
+    book.begin_cycle()
+    assert book.meet(entry_of(card_of(3))) != NOBODY
+
+
+def test_all_profiles_together_have_a_bounded_number_of_topics() -> None:
+    book = book_of(peers=12, topics=4)
+    names = ("a", "b", "c")
+    while book._topics_held + len(names) <= TOPICS_EACH * 4:
+        book._topics_held += len(names)  # as if others had them
+    assert book.meet(entry_of(card_of(1, topics=names))) == NOBODY
+    assert book.counters["peer book full"] == 1
 
 
 @settings(max_examples=100, deadline=None)
@@ -133,7 +158,7 @@ def test_numbers_stay_one_to_one_whatever_comes(
     entries: list[tuple[int, int, set[str], int]],
 ) -> None:
     used: set[int] = set()
-    book = book_of(peers=6, topics=6, in_use=used)
+    book = book_of(peers=6, topics=8, in_use=used)
     for who, version, topics, age in entries:
         number = book.meet(entry_of(card_of(who, version, tuple(sorted(topics))), age, covered=1))
         if age == 0:
@@ -149,12 +174,29 @@ def test_numbers_stay_one_to_one_whatever_comes(
 
 
 def test_topics_that_nobody_has_any_more_give_up_their_numbers() -> None:
-    book = book_of(topics=3)
+    book = book_of(topics=4)
     for round_ in range(10):
         book.renew("here:1", round_, [f"mine {round_}"])
         book.meet(entry_of(card_of(1, version=round_, topics=("shared", f"theirs {round_}"))))
         assert book.topics.known() == [f"mine {round_}", "shared", f"theirs {round_}"]
     assert book.counters["topics left out"] == 0
+
+
+@given(st.lists(st.integers(0, 60), max_size=120), st.integers(1, 12))
+def test_a_sequence_number_is_new_once(numbers: list[int], window: int) -> None:
+    memory, seen, highest = Replays(window=window), set[int](), -1
+    for number in numbers:
+        expected = number not in seen and highest - number < window
+        assert memory.is_new(b"publisher", number) == expected
+        seen.add(number)
+        highest = max(highest, number)
+
+
+def test_publishers_heard_of_last_are_remembered() -> None:
+    memory = Replays(publishers_max=2)
+    assert all(memory.is_new(bytes([who]), 1) for who in range(3))
+    assert memory.is_new(bytes([0]), 1)  # forgotten
+    assert not memory.is_new(bytes([2]), 1)
 
 
 # The codec.
@@ -164,7 +206,7 @@ def pair() -> tuple[PeerBook, Codec, PeerBook, Codec]:
     one, other = book_of(0), book_of(1)
     one.renew("host:0", 1, ["a"])
     other.renew("host:1", 1, ["a", "b"])
-    return one, Codec(one), other, Codec(other)
+    return one, Codec(one, 10), other, Codec(other, 10)
 
 
 def test_a_message_arrives_with_the_same_peers_under_other_numbers() -> None:
@@ -183,6 +225,16 @@ def test_a_message_arrives_with_the_same_peers_under_other_numbers() -> None:
         assert message.cycle == 7
     assert isinstance(frame, Gossip)
     assert all(isinstance(entry.card, CardReference) for entry in frame.entries)
+
+
+def test_a_frame_has_room_for_the_cards_in_it() -> None:
+    one, pack, _, _ = pair()
+    many = tuple(sorted(f"{i:03}" + "x" * 200 for i in range(300)))
+    peers = [one.meet(entry_of(card_of(who, topics=many))) for who in range(2, 9)]
+    peers = [peer for peer in peers if peer != NOBODY]
+    message = RingsAnswer(1, np.array(peers * 10, np.int32)[:40], np.zeros(40, np.uint16)[: len(peers * 10)])
+    pack._sent.clear()
+    assert len(encode(pack.pack(b"p" * 32, message))) < 512 * 1024
 
 
 def test_a_card_is_sent_again_after_the_link_went_down() -> None:

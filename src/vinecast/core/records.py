@@ -43,7 +43,9 @@ PARENTS_MAX = 16
 PUBLIC_KEY_BYTES = 32
 """An Ed25519 public key."""
 NUMBER_MAX = 2**63 - 1
-"""Of a sequence number or a time: what a signed column holds."""
+"""Of a sequence number: what a signed column holds."""
+TIME_MAX = 253_402_300_799_999_999
+"""The last microsecond of the year 9999: what a calendar holds."""
 
 _FIELDS = ("time", "topic", "headers", "parents", "payload", "sequence", "publisher")
 """In the order of DAG-CBOR: shorter keys first, then by their bytes."""
@@ -117,9 +119,10 @@ def encode(record: EventRecord) -> bytes:
         raise InputError(f"a payload has at most {PAYLOAD_BYTES_MAX} bytes, not {len(payload)}")
     if len(record.publisher) != PUBLIC_KEY_BYTES:
         raise InputError(f"a publisher's key has {PUBLIC_KEY_BYTES} bytes, not {len(record.publisher)}")
-    for name, value in (("sequence number", record.sequence), ("time", record.time_us)):
-        if not 0 <= value <= NUMBER_MAX:
-            raise InputError(f"a {name} must be from 0 to 2⁶³ − 1, not {value}")
+    if not 0 <= record.sequence <= NUMBER_MAX:
+        raise InputError(f"a sequence number must be from 0 to 2⁶³ − 1, not {record.sequence}")
+    if not 0 <= record.time_us <= TIME_MAX:
+        raise InputError(f"a time must be from 1970 to the year 9999, not {record.time_us} µs")
     return b"".join(
         (
             _TIME,
@@ -196,7 +199,7 @@ def decode(block: bytes) -> EventRecord:
     publisher = block[at:]
     if len(publisher) != PUBLIC_KEY_BYTES:
         raise RemoteError("block cut short or with bytes after its end")
-    if time_us > NUMBER_MAX or sequence > NUMBER_MAX:
+    if time_us > TIME_MAX or sequence > NUMBER_MAX:
         raise RemoteError("event with a number over its limit")
     if topic_fault(topic):
         raise RemoteError("event with an impossible topic")

@@ -13,7 +13,7 @@ from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message
 from vinecast.core.machine import NOBODY
 from vinecast.node.peers import ME, PeerBook
-from vinecast.node.wire import Gossip
+from vinecast.node.wire import Card, CardReference, Gossip
 from vinecast.protocols.cyclon.machine import CyclonAnswer, CyclonRequest
 from vinecast.protocols.rings import RingsAnswer, RingsRequest
 from vinecast.protocols.vicinity import VicinityAnswer, VicinityRequest
@@ -31,15 +31,23 @@ GOSSIP: Mapping[str, type[Any]] = {
 }
 """The messages of gossip layers, by the name of their kind. All of them have the same fields."""
 
+ENTRIES_BYTES = 256 * 1024
+"""Of all cards in one frame, about; candidates beyond are left out (ours)."""
 REFERENCES_MAX = 4096  # ours: cards remembered a link; beyond, they are sent again
 REFERENCES_FOR = 16  # ours: cycles after which a card is sent again
+
+
+def _weight(card: Card | CardReference) -> int:
+    return sum(map(len, card.topics)) if isinstance(card, Card) else 0
 
 
 class Codec:
     """``book`` knows who the numbers are."""
 
-    def __init__(self, book: PeerBook) -> None:
+    def __init__(self, book: PeerBook, entries_max: int) -> None:
+        """``entries_max``: how many a message may have, in either direction."""
         self._book = book
+        self._entries_max = entries_max
         self._sent: dict[bytes, dict[bytes, int]] = {}
         self._since: dict[bytes, int] = {}
 
@@ -54,13 +62,13 @@ class Codec:
         sent = self._references(to)
         sender = self._book.describe(ME, 0, sent)
         assert sender is not None
-        entries = (
-            self._book.describe(number, age, sent)
-            for number, age in zip(found.peers.tolist(), found.ages.tolist(), strict=True)
-            if number != NOBODY
-        )
-        named = tuple(entry for entry in entries if entry is not None)
-        return Gossip(message.kind, found.cycle, sender, named)
+        entries, room = [], ENTRIES_BYTES
+        for number, age in zip(found.peers.tolist(), found.ages.tolist(), strict=True):
+            entry = self._book.describe(number, age, sent) if number != NOBODY and room > 0 else None
+            if entry is not None:
+                entries.append(entry)
+                room -= len(entry.gaps) + len(entry.coverage) + _weight(entry.card)
+        return Gossip(message.kind, found.cycle, sender, tuple(entries))
 
     def unpack(self, peer: bytes, frame: Gossip) -> tuple[int, Message]:
         """Who a frame of a peer is from, by number, and the message in it; for the machine, at once."""
@@ -74,7 +82,7 @@ class Codec:
         if self._book.id_of(sender) != peer:
             raise RemoteError("speaks for another peer")
         peers, ages = [], []
-        for entry in frame.entries:
+        for entry in frame.entries[: self._entries_max]:
             number = self._book.meet(entry)
             if number != NOBODY:
                 peers.append(number)

@@ -3,12 +3,18 @@
 from dataclasses import dataclass, field
 
 from vinecast.core.config import check, limited
+from vinecast.core.errors import InputError
+from vinecast.core.records import BLOCK_BYTES_MAX
+from vinecast.core.seals import SEAL_BYTES_MAX
 from vinecast.node.store import StoreConfig
 from vinecast.node.transport import TransportConfig
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.rings import RingsConfig
 from vinecast.protocols.vicinity import VicinityConfig
 from vinecast.systems.poldercast import SHORTCUTS, PolderCastConfig
+
+EVENT_BYTES_MAX = BLOCK_BYTES_MAX + SEAL_BYTES_MAX + 64
+"""The largest frame that an event can need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,10 @@ class NodeConfig:
 
     def __post_init__(self) -> None:
         check(self)
+        if self.transport.frame_bytes_max < EVENT_BYTES_MAX:
+            raise InputError(
+                f"transport.frame_bytes_max must have room for an event: {EVENT_BYTES_MAX:,} bytes"
+            )
 
     @property
     def system(self) -> PolderCastConfig:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vinecast.core.blocks import cid_of
-from vinecast.core.errors import RemoteError
+from vinecast.core.errors import InputError, RemoteError
 from vinecast.core.events import (
     Count,
     Deliver,
@@ -41,8 +41,9 @@ from vinecast.node.address import Address
 from vinecast.node.codec import Codec
 from vinecast.node.identity import Identity, verify
 from vinecast.node.peers import ME, PeerBook
+from vinecast.node.replays import Replays
 from vinecast.node.transport import PeerFacts, Transport
-from vinecast.node.wire import EventFrame, Frame, Gossip, Introduction, Leaving, decode, encode
+from vinecast.node.wire import HOPS_MAX, EventFrame, Frame, Gossip, Introduction, Leaving, decode, encode
 from vinecast.protocols.cyclon import machine as cyclon
 from vinecast.protocols.rings import machine as rings
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig, PolderCastEvent
@@ -91,8 +92,12 @@ class Driver:
         topics: int,
         traced: int,
         advertise: Address | None = None,
+        version: int = 0,
+        on_card: Callable[[int], object] = lambda version: None,
     ) -> None:
+        """``version``: of the last card, before a restart; ``on_card`` is told of every new one."""
         self.transport = transport
+        self._version, self._on_card = version, on_card
         self.counters: Counter[str] = Counter()
         self.trace: deque[TraceRecord] = deque(maxlen=traced)
         self.book = PeerBook(identity.public, identity.sign, verify, network, peers, topics, self._in_use)
@@ -100,7 +105,9 @@ class Driver:
         self.address: Address | None = advertise
         self.joined = asyncio.Event()
         """Set when somebody else is known."""
-        self._codec = Codec(self.book)
+        sizes = (config.cyclon.gossip_size, config.vicinity.gossip_size, config.rings.gossip_size)
+        self._codec = Codec(self.book, max(sizes))
+        self._replays = Replays()
         self._checker = SealChecker(verify, network)
         self._clock = clock
         self._deliver = deliver
@@ -134,31 +141,40 @@ class Driver:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        self._wake()
         await self.transport.drain(patience_s)
         await self.transport.close()
 
     def _in_use(self) -> Iterable[int]:
-        return self.machine.peers_in_use()
+        linked = {self.book.number_of(peer) for peer in self.transport.links()}
+        return self.machine.peers_in_use() | (linked - {NOBODY})
 
     def _renew(self, topics: Iterable[str]) -> None:
         """Write a new card."""
-        self.book.renew(str(self.address), self._clock.wall_us(), topics)
+        self._version = max(self._clock.wall_us(), self._version + 1)
+        self.book.renew(str(self.address), self._version, topics)
+        self._on_card(self._version)
 
     # What the application asks for.
 
-    def subscribe(self, topic: str) -> bool:
-        """Take part in a topic; False when there is no room for one more."""
-        if topic in self.book.topics_of(ME):
-            return True
-        number = self.book.topics.take(topic)
-        if number is None:
-            return False
-        self._handle(Subscribe(number))
-        if number not in self.book.profiles.topics_of(ME):
-            self.book.topics.leave(number)
-            return False
-        self._renew({*self.book.topics_of(ME), topic})  # the profile's use of the number is the one we took
-        return True
+    def subscribe(self, topics: Iterable[str]) -> list[str]:
+        """Take part in these topics, with one new card for all; those for which there was room."""
+        mine, added = set(self.book.topics_of(ME)), []
+        for topic in dict.fromkeys(topics):
+            if topic in mine:
+                added.append(topic)
+                continue
+            number = self.book.topics.take(topic)
+            if number is None:
+                continue
+            self._handle(Subscribe(number))
+            if self.machine.subscribes(number):
+                added.append(topic)  # what the profile now uses of the number is what we took
+            else:
+                self.book.topics.leave(number)
+        if not mine.issuperset(added):
+            self._renew(mine.union(added))
+        return added
 
     def unsubscribe(self, topic: str) -> None:
         """Leave a topic."""
@@ -192,12 +208,17 @@ class Driver:
     def is_alone(self, topic: str) -> bool:
         """Whether nobody else is known who subscribes to a topic."""
         number = self.book.topics.number_of(topic)
-        return number is None or self.machine.is_alone(number)
+        return number is None or self.machine.is_alone(number, self._clock.now_us())
+
+    def subscribes(self, topic: str) -> bool:
+        """Whether the node takes part in a topic."""
+        return topic in self.book.topics_of(ME)
 
     # What the transport tells.
 
     def on_up(self, peer: bytes, address: Address, facts: PeerFacts) -> None:
         """A link is up: each side introduces itself."""
+        self._codec.forget_link(peer)
         own = self.book.describe(ME, 0)
         assert own is not None
         self.transport.send(peer, None, encode(Introduction(own)))
@@ -259,11 +280,13 @@ class Driver:
             return
         sealed = read_sealed(frame.block, frame.seal)
         topic = self.book.topics.number_of(sealed.record.topic)
-        if topic is None:
-            raise RemoteError("event on an unknown topic")
+        if topic is None or not self.machine.subscribes(topic):
+            raise RemoteError("event on a topic that is not subscribed to")
         number = event_number(sealed)
         if not self._checker.holds(sealed):
             raise RemoteError("forged event")
+        if not self._replays.is_new(sealed.record.publisher, sealed.record.sequence):
+            raise RemoteError("event replayed")
         self._handle_event(sealed, Received(sender, PolderCastEvent(topic, number, frame.hops)))
 
     # In and out of the machine.
@@ -303,7 +326,7 @@ class Driver:
         if self._frame is None:
             assert self._current is not None
             seal = self._current.seal.to_bytes()
-            self._frame = encode(EventFrame(hops, self._current.block, seal))
+            self._frame = encode(EventFrame(min(hops, HOPS_MAX), self._current.block, seal))
         return self._frame
 
     def _send(self, to: int, message: Message) -> bool:
@@ -312,8 +335,13 @@ class Driver:
             data = self._event_frame(message.hops)
         else:
             data = encode(self._codec.pack(peer, message))
-        sent = self.transport.send(peer, self.book.address_of(to), data)
+        try:
+            sent = self.transport.send(peer, self.book.address_of(to), data)
+        except InputError:
+            self.counters["dropped: frame too large"] += 1
+            sent = False
         if not sent:
+            self._codec.forget_link(peer)  # what was to go out first did not
             self.counters["dropped: peer cannot take more"] += 1
         return sent
 
@@ -328,22 +356,29 @@ class Driver:
 
     def _fire(self, name: str) -> None:
         if name == cyclon.TIMER:
-            self.book.cycle += 1
+            self.book.begin_cycle()
         if name == rings.TIMER:
             mine = self.book.profiles.topics_of(ME).tolist()
             self._reachable = {topic for topic in mine if self.machine.is_reachable(topic)}
         self._handle(TimerFired(name))
         if name == rings.TIMER:
-            waiting, self._waiting_for_cycle = self._waiting_for_cycle, []
-            for future in waiting:
-                if not future.done():
-                    future.set_result(None)
+            self._wake()
 
-    async def next_cycle(self) -> None:
-        """Wait until all layers had their turn once more."""
+    def _wake(self) -> None:
+        """Let those go on who wait for a cycle."""
+        waiting, self._waiting_for_cycle = self._waiting_for_cycle, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def next_cycle(self) -> bool:
+        """Wait until all layers had their turn once more; False when the node leaves instead."""
+        if not self._running:
+            return False
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting_for_cycle.append(future)
         await future
+        return self._running
 
     def pressure(self) -> float:
         """How full the fullest queue of a linked peer is, 0 … 1."""

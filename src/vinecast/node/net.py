@@ -98,8 +98,8 @@ class LocalNetwork:
         """When all rings were complete for the first time, counted from all nodes being up."""
         self.started = asyncio.Event()
         """Set when publishing begins."""
-        self.started_s: float | None = None
-        self._settling = False
+        self._started_s: float | None = None
+        self._settled_s: float | None = None
         self._draw = draw
         self._processes: list[_Process] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -147,7 +147,7 @@ class LocalNetwork:
 
     async def settle(self) -> None:
         """Publish no more, and wait until what is under way is judged."""
-        self._settling = True
+        self._settled_s = self.elapsed_s
         while self.tally.on_their_way:
             self.tally.judge(self.elapsed_s)
             await asyncio.sleep(0.05)
@@ -167,6 +167,16 @@ class LocalNetwork:
     def all_up(self) -> bool:
         """Whether all nodes have been started."""
         return self._all_up_s is not None
+
+    @property
+    def publishing_s(self) -> float:
+        """For how long events were published."""
+        end = self.elapsed_s if self._settled_s is None else self._settled_s
+        return end - self._started_s if self._started_s is not None else 0.0
+
+    @property
+    def _is_busy(self) -> bool:
+        return self.started.is_set() and self._settled_s is None
 
     @property
     def is_dead(self) -> bool:
@@ -296,7 +306,7 @@ class LocalNetwork:
             self.complete_after_s = waited_s
         if self.complete_after_s is not None or waited_s > UNREADY_CYCLES * self.config.period_s:
             self.started.set()
-            self.started_s = self.started_s or self.elapsed_s
+            self._started_s = self._started_s or self.elapsed_s
 
     async def _publish(self) -> None:
         """Publish at the rate, each event by a random node that is ready, on one of its topics."""
@@ -305,7 +315,7 @@ class LocalNetwork:
             await asyncio.sleep(0.02)
             now = self.elapsed_s
             self.tally.judge(now)
-            if not self.started.is_set() or self._settling:
+            if not self._is_busy:
                 last = now
                 continue
             owed, last = min(owed + (now - last) * self.config.rate, 1 + self.config.rate), now
@@ -324,7 +334,7 @@ class LocalNetwork:
         while True:
             await asyncio.sleep(self._draw.expovariate(1 / pause_s))
             ready = [member for member in self.tally.up if member.ready]
-            if self.started.is_set() and len(ready) > max(2, self.config.nodes // 2):
+            if self._is_busy and len(ready) > max(2, self.config.nodes // 2):
                 number = self._draw.choice(ready).number
                 self._tasks = [task for task in self._tasks if not task.done()]
                 self._tasks.append(asyncio.create_task(self._go_and_come_back(number)))

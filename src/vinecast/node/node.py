@@ -15,6 +15,7 @@ import asyncio
 import logging
 import os
 import random
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from vinecast.core.blocks import cid_text
-from vinecast.core.errors import Bug, InputError, RemoteError, VinecastError
+from vinecast.core.errors import InputError, RemoteError, VinecastError
 from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
 from vinecast.core.records import EventRecord
 from vinecast.core.seals import BATCH_MAX, Sealed, seal_events
@@ -42,9 +43,11 @@ from vinecast.node.warm_up import is_warm, warm_up
 log = logging.getLogger("vinecast.node")
 
 CROWDED = 0.5  # ours: how full a neighbour's queue may be before a publisher has to wait
+FOLLOWED_A_CYCLE = 256  # ours: topics that a pattern takes up in one cycle, at the most
 LOOK_S = 0.005  # ours: seconds between two looks at the queues of neighbours
 REMEMBERED_PEERS = 64  # ours: of those met lately, so many are written down each minute
 MINUTE_S = 60.0
+_CARD = "card version"
 
 
 class OverloadedError(VinecastError):
@@ -89,9 +92,9 @@ class RealClock:
         return time.time_ns() // 1000
 
 
-@lru_cache(maxsize=4)
-def _scratch_for(peers: int, topics: int, most: int, places: int) -> Scratch:
-    """Working memory: it is left as it was found, so that the nodes of a process can share it."""
+@lru_cache(maxsize=16)
+def _scratch_for(peers: int, topics: int, most: int, places: int, thread: int) -> Scratch:
+    """Working memory: it is left as it was found, so that the nodes of a thread can share it."""
     return make_scratch(peers, topics, min(topics, TOPICS_MAX), most, places)
 
 
@@ -118,6 +121,8 @@ class Node:
         self.network = network
         self._listen, self._join = Address.parse(listen), [Address.parse(address) for address in join]
         self._advertise = Address.parse(advertise) if advertise else None
+        if self._listen.host in ("0.0.0.0", "::") and self._advertise is None:
+            raise InputError(f"a node that listens on {listen} must say where others reach it (advertise)")
         self._folder = Path(folder) if folder is not None else None
         self._identity, self._transport = identity, transport
         self._subscriptions: dict[str, list[Subscription]] = {}
@@ -128,6 +133,7 @@ class Node:
         self._driver: Driver | None = None
         self._store: Store | None = None
         self._unread = 0
+        self._closed = False
         self.join_trouble: dict[str, str] = {}
         """Address → why it could not be joined there, when last tried."""
 
@@ -135,8 +141,17 @@ class Node:
 
     async def start(self) -> Self:
         """Come up, and begin to look for others."""
-        if self._driver is not None:
-            raise Bug("a node starts once")
+        if self._driver is not None or self._closed:
+            raise InputError("a node is started once; make another one to come back")
+        try:
+            await self._start()
+        except BaseException:
+            if self._store is not None:
+                await self._store.close()
+            raise
+        return self
+
+    async def _start(self) -> None:
         if not is_warm():
             await asyncio.get_running_loop().run_in_executor(None, warm_up)
         if self._identity is None:
@@ -156,7 +171,9 @@ class Node:
             identity=identity,
             transport=self._transport,
             config=system,
-            scratch=_scratch_for(config.peers, config.topics, system.most, system.rings.size),
+            scratch=_scratch_for(
+                config.peers, config.topics, system.most, system.rings.size, threading.get_ident()
+            ),
             clock=RealClock(),
             seed=int.from_bytes(os.urandom(7), "big"),
             network=self.network,
@@ -165,26 +182,32 @@ class Node:
             topics=config.topics,
             traced=config.traced,
             advertise=self._advertise,
+            version=int.from_bytes(self._store.meta(_CARD) or b"", "big"),
+            on_card=self._note_card,
         )
-        try:
-            await self._driver.start()
-        except BaseException:
-            await self._store.close()
-            raise
-        for topic in self._store.subscriptions():
-            self._driver.subscribe(topic)
+        await self._driver.start()
+        self._driver.subscribe(self._store.subscriptions())
+        assert self._store is not None
         self._store.mark_on(time.time_ns() // 1000)
         self._tasks = [asyncio.create_task(work) for work in (self._keep_company(), self._keep_books())]
-        return self
+
+    def _note_card(self, version: int) -> None:
+        """Remember a card's version: the next one must be higher, whatever the clock says then."""
+        assert self._store is not None
+        self._store.put_meta(_CARD, version.to_bytes(8, "big"))
 
     async def close(self) -> None:
-        """Take leave of the others, and let go of everything."""
+        """Take leave of the others, and let go of everything. Once is enough, twice does no harm."""
+        if self._closed:
+            return
+        self._closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
         for _, receipt in self._pending:
-            receipt.cancel()
+            if not receipt.done():
+                receipt.set_exception(InputError("the node was closed before the event was published"))
         self._pending = []
         for subscription in self._readers():
             subscription.end()
@@ -269,6 +292,8 @@ class Node:
         check_topic(topic)
         driver, store = self.driver, self._store
         assert store is not None
+        if not isinstance(payload, str | bytes | bytearray | memoryview):
+            raise InputError(f"a payload is bytes or a string, not {type(payload).__name__}")
         data = payload.encode() if isinstance(payload, str) else bytes(payload)
         await self._wait_for_room()
         record = EventRecord(
@@ -305,8 +330,14 @@ class Node:
         pending, self._pending = self._pending, []
         for begin in range(0, len(pending), BATCH_MAX):
             for (_, receipt), sealed in self._seal(pending[begin : begin + BATCH_MAX]):
+                try:
+                    took = driver.publish(sealed)
+                except Exception as error:
+                    if not receipt.done():
+                        receipt.set_exception(error)
+                    continue
                 if not receipt.done():
-                    receipt.set_result(Receipt(sealed.cid, driver.publish(sealed)))
+                    receipt.set_result(Receipt(sealed.cid, took))
 
     def _seal(
         self, batch: list[tuple[EventRecord, asyncio.Future[Receipt]]]
@@ -330,19 +361,21 @@ class Node:
         driver, pattern = self.driver, Pattern.parse(topic)
         subscription = Subscription(pattern, self.config.waiting, self._ready, self._close)
         if pattern.is_plain:
-            self._read(topic, subscription)
+            if not self._read([topic], subscription):
+                raise InputError(f"there is no room for one more topic ({topic[:80]!r})")
+            assert self._store is not None
+            self._store.add_subscription(topic)
         else:
             self._patterns.append(subscription)
-            for name in pattern.choose(driver.book.topics.known()):
-                self._read(name, subscription)
+            self._read(pattern.choose(driver.book.topics.known()), subscription)
         return subscription
 
-    def _read(self, topic: str, subscription: Subscription) -> None:
-        assert self._store is not None
-        if not self.driver.subscribe(topic):
-            raise InputError(f"there is no room for one more topic ({topic[:80]!r})")
-        self._subscriptions.setdefault(topic, []).append(subscription)
-        self._store.add_subscription(topic)
+    def _read(self, topics: list[str], subscription: Subscription) -> list[str]:
+        """Let a subscription have these topics; those for which there was room."""
+        found = self.driver.subscribe(topics[:FOLLOWED_A_CYCLE])
+        for topic in found:
+            self._subscriptions.setdefault(topic, []).append(subscription)
+        return found
 
     async def unsubscribe(self, topic: str) -> None:
         """Leave a topic, whoever reads it, also one from before a restart."""
@@ -369,14 +402,18 @@ class Node:
     async def _ready(self, subscription: Subscription) -> None:
         """Wait until every topic of a subscription is reachable, or has nobody else for some cycles."""
         driver, since = self.driver, self.driver.book.cycle
-        waits = bool(self._join or driver.book.known())
-        topics = [topic for topic, readers in self._subscriptions.items() if subscription in readers]
-        while waits and not all(map(driver.is_ready, topics)):
+        assert self._store is not None
+        waits = bool(self._join or driver.book.known() or self._store.peers())
+        while waits:
+            mine = [topic for topic, readers in self._subscriptions.items() if subscription in readers]
+            if all(map(driver.is_ready, mine)):
+                return
             if driver.book.cycle - since >= self.config.alone_cycles and all(
-                driver.is_ready(topic) or driver.is_alone(topic) for topic in topics
+                driver.is_ready(topic) or driver.is_alone(topic) for topic in mine
             ):
                 return
-            await driver.next_cycle()
+            if not await driver.next_cycle():
+                raise InputError("the node was closed before the subscription was ready")
 
     def _take(self, arrival: Arrival) -> None:
         """Give an event to its readers."""
@@ -413,7 +450,8 @@ class Node:
             else:
                 wait_s = 0.1
                 self._follow_patterns()
-                await driver.next_cycle()
+                if not await driver.next_cycle():
+                    return
 
     async def _try(self, address: Address) -> None:
         if str(address) == self.address:
@@ -428,10 +466,15 @@ class Node:
 
     def _follow_patterns(self) -> None:
         """Read topics that a pattern asks for and that have become known."""
+        known = self.driver.book.topics.known() if self._patterns else []
         for subscription in self._patterns:
-            for name in subscription.pattern.choose(self.driver.book.topics.known()):
-                if subscription not in self._subscriptions.get(name, ()):
-                    self._read(name, subscription)
+            missing = [
+                name
+                for name in subscription.pattern.choose(known)
+                if subscription not in self._subscriptions.get(name, ())
+            ]
+            if missing and not self._read(missing, subscription):
+                self.driver.counters["refused: no room for a topic of a pattern"] += 1
 
     async def _keep_books(self) -> None:
         """Write down every minute that the node is on line, and whom it knows."""

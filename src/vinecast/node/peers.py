@@ -22,7 +22,12 @@ from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import GAPS_UNKNOWN, Profiles, place_of
 from vinecast.node.address import Address
 from vinecast.node.topics import is_topic
-from vinecast.node.wire import AGE_MAX, Card, CardReference, Entry, card_text, make_card
+from vinecast.node.wire import AGE_MAX, CARD_BYTES_MAX, Card, CardReference, Entry, card_text, make_card
+
+TOPICS_EACH = 16
+"""Topics of all profiles together are at most so many times the different ones (ours)."""
+CHECKED_A_CYCLE = 2048
+"""Cards whose signatures are checked in one cycle, at most (ours): a tenth of a second of work."""
 
 ME = 0
 """The node's own number."""
@@ -57,10 +62,15 @@ class TopicNumbers:
         """The number of a topic that somebody has."""
         return self._number.get(name)
 
-    def take(self, name: str) -> int | None:
-        """Use a topic once more; None when there is no room for another one."""
+    def take(self, name: str, mine: bool = True) -> int | None:
+        """Use a topic once more; None when there is no room for another one.
+
+        A quarter of the room is kept for the node's own topics: others cannot take it.
+        """
         number = self._number.get(name)
         if number is None:
+            if not mine and len(self._number) >= self._room - self._room // 4:
+                return None
             if self._free:
                 number = self._free.pop()
                 self.names[number] = name
@@ -108,6 +118,9 @@ class PeerBook:
         self.in_use = in_use
         self.cycle = 0
         """Counted by the driver, so that ages of different days can be compared."""
+        self._checked = 0
+        """Cards whose signatures were checked in this cycle."""
+        self._topics_held, self._topics_held_max = 0, TOPICS_EACH * topics
         self.held: set[int] = set()
         """Numbers met since the last ``release``, which no view holds yet and which nobody may take away."""
         self._public, self._sign, self._verify, self._network = public, sign, verify, network
@@ -196,9 +209,13 @@ class PeerBook:
             return number
         if not self._is_sound(card):
             return NOBODY
+        more = len(card.topics) - (len(held.topics) if held is not None else 0)
+        if not self._has_room(number == NOBODY, more):
+            self._make_room()
+            if not self._has_room(number == NOBODY, more):
+                self.counters["peer book full"] += 1
+                return NOBODY
         if number == NOBODY:
-            if not self._free:
-                self._make_room()
             if not self._free:
                 self.counters["peer book full"] += 1
                 return NOBODY
@@ -209,8 +226,24 @@ class PeerBook:
         self._set_topics(number, card.topics)
         return number
 
+    def _has_room(self, new: bool, topics: int) -> bool:
+        """Whether there is room for a peer with so many more topics."""
+        return (not new or bool(self._free)) and self._topics_held + topics <= self._topics_held_max
+
+    def begin_cycle(self) -> None:
+        """A cycle begins."""
+        self.cycle += 1
+        self._checked = 0
+
     def _is_sound(self, card: Card) -> bool:
         topics = card.topics
+        if sum(map(len, topics)) > CARD_BYTES_MAX:
+            self.counters["card too large"] += 1
+            return False
+        if self._checked >= CHECKED_A_CYCLE:
+            self.counters["too many new cards"] += 1
+            return False
+        self._checked += 1
         if any(a >= b for a, b in pairwise(topics)) or not all(map(is_topic, topics)):
             self.counters["malformed card"] += 1
             return False
@@ -243,13 +276,14 @@ class PeerBook:
         for topic in before:
             if self.topics.names[topic] not in wanted:
                 self.topics.leave(topic)  # first, to make room
-        taken = [self.topics.take(name) for name in names]
+        taken = [self.topics.take(name, mine=number == ME) for name in names]
         for topic in kept:
             self.topics.leave(topic)
         if None in taken:
             self.counters["topics left out"] += taken.count(None)
         found = np.array([-1 if topic is None else topic for topic in taken], dtype=np.int64)
         order = np.argsort(found, kind="stable")[np.count_nonzero(found < 0) :]
+        self._topics_held += order.size - self._order[number].size
         self._order[number] = order
         topics = found[order].astype(np.int32)
         self.profiles.set_topics(number, topics, np.zeros(topics.size, dtype=np.uint8))

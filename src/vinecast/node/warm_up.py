@@ -45,6 +45,8 @@ def warm_up() -> None:
     for node in range(_NODES):
         _pass_on(machines, node, Publish(1, node))
         machines[node].is_reachable(1)
+        machines[node].rings.partner = (node + 1) % _NODES
+        machines[node].rings.carriers(1, 0)  # while somebody is being asked
     _pass_on(machines, 0, PeerLost(1))
     _done = True
 

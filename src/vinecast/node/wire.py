@@ -18,6 +18,8 @@ from vinecast.core.errors import RemoteError
 
 KEY_BYTES, ID_BYTES, SIGNATURE_BYTES = 32, 32, 64
 ADDRESS_CHARS, TOPIC_CHARS, TOPICS_MAX, ENTRIES_MAX = 300, 255, 8191, 64
+CARD_BYTES_MAX = 64 * 1024
+"""Of all names of topics on one card."""
 HOPS_MAX = 32_000
 AGE_MAX = 65_535
 CYCLE_MAX = VERSION_MAX = 2**63 - 1

@@ -235,10 +235,14 @@ class PolderCast:
             peer != NOBODY and not disagrees(self.me, peer, side, topic, table) for peer, side in nearest
         )
 
-    def is_alone(self, topic: int) -> bool:
+    def subscribes(self, topic: int) -> bool:
+        """Whether a topic is one of its own."""
+        return topic in self._rows
+
+    def is_alone(self, topic: int, now_us: int) -> bool:
         """Whether it knows nobody else who subscribes to a topic of its own."""
         row = self._row(topic)
-        return row is not None and bool((self.rings.peers[row] == NOBODY).all())
+        return row is not None and bool((self.rings.carriers(row, now_us) == NOBODY).all())
 
     def _beside_vicinity(self, count: int) -> int:
         count = self._silence.gather(self._scratch, count, self.cyclon.peers, self.cyclon.ages)
