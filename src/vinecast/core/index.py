@@ -41,6 +41,8 @@ class Index(NamedTuple):
     """[pair], while the index is made"""
     number: NDArray[np.int64]
     """[peer], base + its number in this index; less than base if it has none"""
+    at: NDArray[np.int32]
+    """[number], its place on the circle"""
     place: NDArray[np.int32]
     """[number], where it stands among the candidates of the answer in hand, or −1"""
     worth: NDArray[np.uint64]
@@ -60,6 +62,7 @@ def make_index(peers: int, topics: int, candidates: int, pairs: int) -> Index:
         pair_list=np.zeros(pairs, dtype=np.int32),
         pair_member=np.zeros(pairs, dtype=np.int32),
         number=np.full(peers, -1, dtype=np.int64),
+        at=np.zeros(candidates, dtype=np.int32),
         place=np.zeros(candidates, dtype=np.int32),
         worth=np.zeros(candidates, dtype=np.uint64),
         state=np.zeros(3, dtype=np.int64),
@@ -91,6 +94,7 @@ def open_index(index: Index, asking: NDArray[np.int32], count: int, table: Table
             index.pair_member[pairs] = members
             pairs += int(index.list_of[topics[j]] != 0)
         index.number[peer] = base + members
+        index.at[members] = table.place[peer]
         members += 1
     index.begin[1] = 0
     for i in range(pairs):

@@ -174,16 +174,19 @@ def choose_from(
     begin, end = int(table.beg[target]), int(table.beg[target]) + int(table.cnt[target])
     _read_gaps(target, me, table, scratch)
     strangers = place_candidates(index, count, scratch)
+    here, circle = int(table.place[target]), int(table.circle[0])
     for row in range(begin, end):
         at = index.list_of[table.topics[row]] + 1
         for i in range(index.begin[at], index.begin[at + 1]):
-            place = index.place[index.member[i]]
-            if place >= 0:
-                peer = int(scratch.peers[place])
+            # That somebody is too far is nearly sure, so it is asked before whether it is a candidate still.
+            above = int(index.at[index.member[i]]) - here
+            above = above if above > 0 else above + circle
+            below = circle - above
+            if below < scratch.gap[row - begin + 1, 0] or above < scratch.gap[row - begin + 1, 1]:
+                place = index.place[index.member[i]]
+                peer = int(scratch.peers[place]) if place >= 0 else target
                 if peer != target and peer != me:
-                    above = up(target, peer, table)
-                    age = int(scratch.ages[place])
-                    _compare(scratch, row - begin + 1, around(above, table), above, peer, age)
+                    _compare(scratch, row - begin + 1, below, above, peer, int(scratch.ages[place]))
     if strangers:
         number_rows(scratch.row_of, table.topics[begin:end])
         for i in range(count):

@@ -195,12 +195,14 @@ def consider(me: int, count: int, peers: Peers, ages: Ages, table: Table, scratc
     """Offer the first ``count`` candidates of the scratch to the node's rows."""
     mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
     number_rows(scratch.row_of, mine)
-    measure_gaps(peers, mine.size, me, table, scratch.gap)
     for i in range(count):
         peer, age = int(scratch.peers[i]), int(scratch.ages[i])
         if peer != me and peer != NOBODY:
-            offered = table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]]
-            offer_to_all(peers, ages, me, table, peer, age, offered, scratch.row_of, scratch.gap)
+            # Candidates are few and rows may be many, so that no gaps are measured beforehand.
+            for row in range(table.beg[peer], table.beg[peer] + table.cnt[peer]):
+                place = int(scratch.row_of[table.topics[row]])
+                if place != 0:
+                    offer(peers, ages, place - 1, me, peer, age, table)
     clear_rows(scratch.row_of, mine)
 
 
