@@ -104,6 +104,21 @@ def test_a_ready_subscriber_misses_nothing_from_then_on() -> None:
     live(main())
 
 
+def test_an_event_that_overtakes_the_introduction_is_taken_all_the_same() -> None:
+    async def main() -> None:
+        async with village(3) as found:
+            readers = [node.subscribe("news") for node in found.nodes]
+            await settled(found)
+            one, other = found.nodes[0], found.nodes[1]
+            number = other.driver.book.number_of(one.id)
+            other.driver.book._number.pop(one.id)  # as if it had not been met
+            await one.publish("news", b"1")
+            other.driver.book._number[one.id] = number
+            assert [event.payload for event in await take(readers[1], 1)] == [b"1"]
+
+    live(main())
+
+
 def test_who_unsubscribes_gets_nothing_more() -> None:
     async def main() -> None:
         async with village(3) as found:

@@ -33,7 +33,9 @@ def test_the_later_source_wins(tmp_path: Path) -> None:
 def test_settings_that_belong_together_can_be_set_together() -> None:
     pairs = [("transport.heartbeat_s", 15), ("transport.silent_s_max", 40)]
     assert resolve(None, {}, {}, pairs).config.transport.silent_s_max == 40
-    with pytest.raises(InputError, match="^--set: transport: silent_s_max must be at least twice heartbeat_s$"):
+    with pytest.raises(
+        InputError, match=r"^--set: transport: silent_s_max must be at least twice heartbeat_s$"
+    ):
         resolve(None, {}, {}, pairs[:1])
 
 
@@ -69,10 +71,10 @@ def test_one_sentence_for_what_is_wrong(tmp_path: Path, sources: dict[str, Any],
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file$"):
+    with pytest.raises(InputError, match=r"no such file$"):
         resolve(tmp_path / "none.toml", {})
     (tmp_path / "latin.toml").write_bytes(b'network = "\xe9"')
-    with pytest.raises(InputError, match="not UTF-8 text$"):
+    with pytest.raises(InputError, match=r"not UTF-8 text$"):
         resolve(tmp_path / "latin.toml", {})
 
 

@@ -1,3 +1,63 @@
-"""Vinecast: peer-to-peer publish/subscribe with topics, content filters and durable streams, no broker."""
+"""Vinecast: peer-to-peer publish/subscribe with topics, content filters and durable streams, no broker.
+
+    async with Node(join=["host:7000"]) as node:
+        async for event in node.subscribe("sports/tennis"):
+            print(event.payload)
+
+What stands in ``__all__`` is the public interface. It is imported when it is first used, so that the command
+line is there at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vinecast.core.errors import Bug, InputError, RemoteError, VinecastError
+    from vinecast.node.config import NodeConfig
+    from vinecast.node.node import Node, OverloadedError, Peer, Receipt
+    from vinecast.node.subscription import Event, Subscription
+    from vinecast.node.sync import SyncNode, SyncSubscription
 
 __version__ = "0.1.0"
+
+_PLACES = {
+    "Bug": "core.errors",
+    "Event": "node.subscription",
+    "InputError": "core.errors",
+    "Node": "node.node",
+    "NodeConfig": "node.config",
+    "OverloadedError": "node.node",
+    "Peer": "node.node",
+    "Receipt": "node.node",
+    "RemoteError": "core.errors",
+    "Subscription": "node.subscription",
+    "SyncNode": "node.sync",
+    "SyncSubscription": "node.sync",
+    "VinecastError": "core.errors",
+}
+
+__all__ = [
+    "Bug",
+    "Event",
+    "InputError",
+    "Node",
+    "NodeConfig",
+    "OverloadedError",
+    "Peer",
+    "Receipt",
+    "RemoteError",
+    "Subscription",
+    "SyncNode",
+    "SyncSubscription",
+    "VinecastError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'vinecast' has no attribute {name!r}")
+    return getattr(import_module(f"vinecast.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -21,6 +21,14 @@ LOOK_S = 0.25
 LINE_S = 2.0
 """Seconds between two looks at a terminal, and between two lines elsewhere."""
 
+NEXT = (
+    "Try next:",
+    "  vinecast net 50 --churn                       nodes come and go",
+    "  vinecast node --listen 127.0.0.1:7000         a node of your own; then, in other terminals:",
+    "  vinecast sub sports/tennis",
+    "  vinecast pub sports/tennis 15:0",
+)
+
 Command = Callable[..., argparse.ArgumentParser]
 
 
@@ -100,7 +108,7 @@ async def _net(config: Any, seconds: float | None, as_json: bool) -> int:
                     starting.result()
                     if seconds is not None and end is None and network.started.is_set():
                         end = time.monotonic() + seconds
-                if end is not None and time.monotonic() >= end:
+                if (end is not None and time.monotonic() >= end) or network.is_dead:
                     break
                 view.look()
                 await asyncio.wait([stopping], timeout=LOOK_S)
@@ -123,7 +131,7 @@ class _Lines:
     """The view where there is no terminal: a line now and then."""
 
     def __init__(self, network: "LocalNetwork", to_errors: bool) -> None:
-        self._network, self._last, self._doing = network, 0.0, ""
+        self._network, self._last, self._told = network, 0.0, 0
         self._stream = sys.stderr if to_errors else sys.stdout
 
     def __enter__(self) -> "_Lines":
@@ -136,6 +144,9 @@ class _Lines:
         print(text, file=self._stream, flush=True)
 
     def look(self) -> None:
+        for text in self._network.trouble[self._told :]:
+            self.say(f"trouble: {text}")
+        self._told = len(self._network.trouble)
         if time.monotonic() - self._last >= LINE_S and self._network.tally.up:
             self._last = time.monotonic()
             self.say(" · ".join(f"{key} {value}" for key, value in _facts(self._network)))
@@ -176,12 +187,11 @@ def _facts(network: "LocalNetwork") -> list[tuple[str, str]]:
     complete, rings, right, links = tally.rings()
     share = f"{totals.got / totals.due:.2%}" if totals.due else "–"
     resident = sum(report.resident_bytes for report in tally.reports.values()) / 1e6
-    since = max(network.elapsed_s - (network.started_s or network.elapsed_s), 1.0)
     events = totals.events + tally.on_their_way
     facts = [
         ("nodes up", f"{len(tally.up)}/{network.config.nodes}"),
         ("rings complete", f"{complete}/{rings} (links {right}/{links})"),
-        ("events", f"{events:,} ({events / since:.1f}/s)"),
+        ("events", f"{events:,} ({events / max(network.publishing_s, 1.0):.1f}/s)"),
         ("deliveries", f"{totals.got:,}/{totals.due:,} expected ({share})"),
         ("hops", f"{tally.hops_mean():.2f}"),
         ("duplication", f"{tally.duplication():.2f}"),
@@ -228,5 +238,7 @@ def _conclusion(summary: dict[str, Any]) -> str:
         f"{summary['hops_mean']:.2f} hops, duplication {summary['duplication']:.2f}.",
         f"A node took {memory:.1f} MB of memory and {cpu_s:.2f} s of CPU.",
         *(f"trouble: {text}" for text in summary["trouble"]),
+        "",
+        *NEXT,
     ]
     return "\n".join(lines)

@@ -47,15 +47,15 @@ def add_sample(stages: Any, command: Command) -> None:
 def sample(arguments: argparse.Namespace) -> int:
     config, lake = session_of(arguments), lake_of(arguments)
     with need("vinecast pipeline sample", "spark"):
-        from vinecast.pipeline.sample import SamplePlan, take_sample
+        from vinecast.pipeline.sample import SamplePlan, find_graph, take_sample
         from vinecast.pipeline.session import open_session
-        from vinecast.pipeline.tables import CCDF, EDGES
+        from vinecast.pipeline.tables import CCDF
         from vinecast.sim.figures import check_drawing, draw
 
     if arguments.figures is not None:
         check_drawing()
     plan = SamplePlan(arguments.users, arguments.seed, arguments.method, tuple(arguments.start))
-    lake.current(EDGES, arguments.dataset)  # say what is wrong before Spark has started
+    find_graph(lake, arguments.dataset)  # say what is wrong before Spark has started
     with open_session(config) as spark:
         result = take_sample(spark, lake, arguments.dataset, arguments.name, plan)
         if arguments.figures is not None:

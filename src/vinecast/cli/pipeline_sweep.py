@@ -119,7 +119,10 @@ def add_report(stages: Any, command: Command) -> None:
         "vinecast pipeline report fanout --out out/fanout",
     )
     parser.add_argument("dataset", metavar="DATASET", help="a sweep that was measured")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder to write (default: out/DATASET)")
+    parser.add_argument(
+        "--as", dest="name", metavar="NAME", help="the report's name in the lake (default: DATASET)"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder to write (default: out/NAME)")
     parser.add_argument("--title", default="", metavar="TEXT", help="at the top (default: the sweep's name)")
     parser.add_argument(
         "--measures", nargs="+", default=[], metavar="NAME", help="what to report (default: the usual)"
@@ -138,15 +141,18 @@ def add_report(stages: Any, command: Command) -> None:
 def report(arguments: argparse.Namespace) -> int:
     config, lake = session_of(arguments), lake_of(arguments)
     with need("vinecast pipeline report", "spark"):
-        from vinecast.pipeline.report import ReportConfig, write_report
-        from vinecast.pipeline.runs_tables import MEASURES
+        from vinecast.pipeline.lake import check_name
+        from vinecast.pipeline.report import ReportConfig, check_folder, check_measured, write_report
         from vinecast.pipeline.session import open_session
 
     wanted = ReportConfig(arguments.title, tuple(arguments.measures), arguments.when, arguments.x)
-    lake.current(MEASURES, arguments.dataset)
-    folder = arguments.out or Path("out") / arguments.dataset
+    name = arguments.name or arguments.dataset
+    folder = arguments.out or Path("out") / name
+    check_name(name)
+    check_measured(lake, arguments.dataset)
+    check_folder(folder)
     with open_session(config) as spark:
-        result = write_report(spark, lake, arguments.dataset, folder, wanted)
+        result = write_report(spark, lake, arguments.dataset, folder, wanted, name)
     if arguments.json:
         print_json({**asdict(result), "folder": str(result.folder)})
         return 0

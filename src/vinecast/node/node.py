@@ -46,6 +46,7 @@ CROWDED = 0.5  # ours: how full a neighbour's queue may be before a publisher ha
 FOLLOWED_A_CYCLE = 256  # ours: topics that a pattern takes up in one cycle, at the most
 LOOK_S = 0.005  # ours: seconds between two looks at the queues of neighbours
 REMEMBERED_PEERS = 64  # ours: of those met lately, so many are written down each minute
+JOINING_CYCLES = 60  # ours: cycles without meeting anybody after which a node counts as alone
 MINUTE_S = 60.0
 _CARD = "card version"
 
@@ -403,8 +404,11 @@ class Node:
         """Wait until every topic of a subscription is reachable, or has nobody else for some cycles."""
         driver, since = self.driver, self.driver.book.cycle
         assert self._store is not None
+        patience = since + JOINING_CYCLES
         waits = bool(self._join or driver.book.known() or self._store.peers())
         while waits:
+            if not driver.joined.is_set() and driver.book.cycle < patience:
+                since = driver.book.cycle  # nobody has been met yet: whether anybody is there is not known
             mine = [topic for topic, readers in self._subscriptions.items() if subscription in readers]
             if all(map(driver.is_ready, mine)):
                 return

@@ -1,0 +1,327 @@
+"""The commands of a live node, as real processes: what they print, how they end, what they refuse."""
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PATIENCE_S = 60.0
+"""For a line that must come; the machine may be busy."""
+
+# Rules as plain Python: for a handful of nodes they are fast enough, and nothing has to be compiled.
+ENVIRONMENT = {"VINECAST_COMPILE": "0", "PYTHONUNBUFFERED": "1"}
+
+
+class Process:
+    """A command that runs; its output can be waited for, line by line."""
+
+    def __init__(self, *arguments: str, **environment: str) -> None:
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("VINECAST_NODE_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "vinecast", *arguments],
+            env={**inherited, **ENVIRONMENT, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self._pending = {"out": b"", "err": b""}
+        self._selector = selectors.DefaultSelector()
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self._selector.register(self.process.stdout, selectors.EVENT_READ, "out")
+        self._selector.register(self.process.stderr, selectors.EVENT_READ, "err")
+
+    def line(self, stream: str = "out") -> str:
+        """The next line; an error when none comes."""
+        end = time.monotonic() + PATIENCE_S
+        while b"\n" not in self._pending[stream]:
+            if not self._read(end - time.monotonic()):
+                raise AssertionError(f"no further line: {self._pending}")
+        line, _, self._pending[stream] = self._pending[stream].partition(b"\n")
+        return line.decode()
+
+    def _read(self, patience_s: float) -> bool:
+        if not self._selector.get_map():
+            return False
+        ready = self._selector.select(max(patience_s, 0))
+        for key, _ in ready:
+            data = os.read(key.fd, 65536)
+            if not data:
+                self._selector.unregister(key.fileobj)
+            self._pending[key.data] += data
+        return bool(ready)
+
+    def say(self, text: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(text.encode())
+        self.process.stdin.flush()
+
+    def end(self, number: int | None = None) -> tuple[int, str, str]:
+        """Send a signal, if one is given; exit code and what was still printed."""
+        if number is not None:
+            self.process.send_signal(number)
+        elif self.process.stdin is not None:
+            self.process.stdin.close()
+        end = time.monotonic() + PATIENCE_S
+        while self._selector.get_map() and self._read(end - time.monotonic()):
+            pass
+        code = self.process.wait(max(end - time.monotonic(), 0.1))
+        return code, self._pending["out"].decode(), self._pending["err"].decode()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._selector.close()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[Process] = []
+
+    def begin(*arguments: str, **environment: str) -> Process:
+        started.append(Process(*arguments, **environment))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()
+
+
+def run_node(start: Start, folder: Path | str, *arguments: str) -> tuple[Process, dict[str, Any]]:
+    """A node, and what it says of itself when it is up."""
+    words = ("--folder", str(folder), "--set", "period_s=0.2", "--json", *arguments)
+    process = start("node", *words)
+    return process, json.loads(process.line())
+
+
+def refusal(process: Process) -> str:
+    """The one sentence of a command that cannot do what it is asked."""
+    code, out, err = process.end()
+    assert (code, out) == (2, "")
+    assert err.startswith("vinecast: ")
+    assert err.count("\n") == 1
+    return err.removeprefix("vinecast: ").rstrip()
+
+
+def test_a_node_its_owner_and_a_guest(start: Start, tmp_path: Path) -> None:
+    folder = str(tmp_path / "a")
+    first, about = run_node(start, folder, "--subscribe", "news/today")
+    second, other = run_node(start, tmp_path / "b", "--join", about["address"])
+    assert about["network"] == other["network"] == "default"
+
+    # Through the nodes that run here.
+    reader = start("sub", "news/today", "--folder", folder, "--count", "2")
+    assert reader.line("err") == "ready"
+    publisher = start("pub", "news/today", "one\x1b[2J", "--folder", str(tmp_path / "b"))
+    code, out, err = publisher.end()
+    assert (code, err) == (0, "")
+    assert " · handed to 1 neighbour" in out
+    assert reader.line() == r'news/today "one\u001b[2J"'
+    assert start("pub", "news/today", "two", "--folder", folder).end()[0] == 0
+    assert reader.line() == "news/today two"
+    assert reader.end() == (0, "", "")
+
+    # As a guest of the network.
+    guest = start("sub", "news/#", "--join", about["address"], "--json", VINECAST_NODE_PERIOD_S="0.2")
+    peers = start("peers", "--folder", folder, "--json")
+    assert other["id"] in [peer["id"] for peer in json.loads(peers.end()[1])]
+    lines = start("pub", "news/today", "--join", other["address"], "--json", VINECAST_NODE_PERIOD_S="0.2")
+    events: list[str] = []
+    while not events:  # a pattern's topics are read when the node has heard of them: speak until it has
+        lines.say("line\n")
+        receipt = json.loads(lines.line())
+        assert receipt["neighbours"] > 0
+        if guest._read(0.2) or b"\n" in guest._pending["out"]:
+            events.append(guest.line())
+    event = json.loads(events[0])
+    assert (event["topic"], event["text"]) == ("news/today", "line")
+    assert lines.end()[0] == 0
+    assert guest.end(signal.SIGTERM) == (0, guest._pending["out"].decode(), "")
+
+    stats = start("stats", "--folder", folder, "--json")
+    numbers = json.loads(stats.end()[1])
+    assert (numbers["id"], numbers["topics"]) == (about["id"], 1)
+    table = start("stats", "--folder", folder).end()
+    assert table[0] == 0
+    assert about["address"] in table[1]
+
+    assert second.end(signal.SIGTERM) == (0, "", "")
+    assert first.end(signal.SIGINT) == (0, "", "")
+    again, same = run_node(start, folder)
+    assert same["id"] == about["id"]
+    assert again.end(signal.SIGINT)[0] == 0
+
+
+def test_what_a_node_prints_for_people(start: Start, tmp_path: Path) -> None:
+    node = start("node", "--folder", str(tmp_path / "a"), "--network", "test")
+    line = node.line()
+    assert line.startswith("listening on 127.0.0.1:")
+    assert line.endswith(f"(network test, folder {tmp_path / 'a'})")
+    assert node.end(signal.SIGTERM) == (0, "leaving\n", "")
+
+
+def test_twice_is_at_once(start: Start, tmp_path: Path) -> None:
+    stuck, about = run_node(start, tmp_path / "a", "--set", "leave_s=60")
+    friend, _ = run_node(start, "", "--join", about["address"])
+    while json.loads(start("stats", "--folder", str(tmp_path / "a"), "--json").end()[1])["links"] < 1:
+        pass
+    friend.process.send_signal(signal.SIGSTOP)  # it will not take what is queued for it
+    stuck.process.send_signal(signal.SIGTERM)
+    stuck.process.send_signal(signal.SIGINT)
+    assert stuck.end(signal.SIGTERM)[0] in (0, 130)
+    friend.process.send_signal(signal.SIGCONT)
+
+
+def test_a_port_and_a_folder_that_are_taken(start: Start, tmp_path: Path) -> None:
+    _, about = run_node(start, tmp_path / "a")
+    taken = start("node", "--listen", about["address"], "--folder", str(tmp_path / "b"))
+    assert refusal(taken).startswith(f"cannot listen on {about['address']}: Address already in use")
+    same = start("node", "--folder", str(tmp_path / "a"))
+    assert refusal(same) == f"the store {tmp_path / 'a' / 'node.db'} is in use by another node"
+
+
+def test_nobody_there(start: Start, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+    where = f"127.0.0.1:{port}"
+    told = f"could not join the network ({where}: nobody listens there)"
+    processes = [
+        start("pub", "a", "b", "--join", where),
+        start("sub", "a", "--join", where),
+        start("peers", "--join", where),
+    ]
+    assert [refusal(process) for process in processes] == 3 * [told]
+    node, _ = run_node(start, tmp_path / "a", "--join", where)
+    assert node.line("err") == f"vinecast: {told}; trying on"
+    assert node.end(signal.SIGINT)[0] == 0
+
+
+def test_another_network_is_said_to_be_one(start: Start, tmp_path: Path) -> None:
+    _, about = run_node(start, tmp_path / "a")
+    guest = start("stats", "--join", about["address"], "--network", "another")
+    assert refusal(guest).startswith(f"could not join the network ({about['address']}: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["pub", "a", "b", "--folder", "FOLDER"], "no node is running in FOLDER: start one with "),
+        (["sub", "a", "--folder", "FOLDER"], "no node is running in FOLDER: start one with "),
+        (["stats"], "no node is running in FOLDER/vinecast/node: start one with "),
+        (["peers", "--folder", "x", "--join", "a:1"], "--folder names a node that runs here, --join another"),
+        (["stats", "--network", "x"], "--network goes with --join"),
+        (["sub", "a//b", "--join", "127.0.0.1:1"], "a topic is a path of non-empty segments"),
+        (["sub"], "the following arguments are required: TOPIC"),
+        (["node", "--set", "period_s=fast"], "--set: period_s must be a number, not a string"),
+        (["node", "--listen", "here"], "not an address: 'here'"),
+        (["node", "--config", "FOLDER/none.toml"], "FOLDER/none.toml: no such file"),
+        (["net", "0"], "argument N: '0' is not a whole number"),
+        (["net", "5", "--topics", "3", "--subscriptions", "4"], "a node cannot subscribe to 4 of 3 topics"),
+        (["net", "5", "--seconds", "-1"], "--seconds must be a number of seconds, not -1"),
+        (["net", "5", "--period", "0"], "period_s must be at least 0.05, not 0.0"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_done(start: Start, tmp_path: Path, arguments: list[str], told: str) -> None:
+    words = [word.replace("FOLDER", str(tmp_path)) for word in arguments]
+    found = refusal(start(*words, XDG_DATA_HOME=str(tmp_path)))
+    assert found.startswith(told.replace("FOLDER", str(tmp_path)))
+
+
+def test_the_configuration_is_printed_and_starts_nothing(start: Start, tmp_path: Path) -> None:
+    words = ["node", "--print-config", "--join", "a:1", "b:2", "--set", "transport.idle_s=7"]
+    code, out, err = start(*words, XDG_DATA_HOME=str(tmp_path), VINECAST_NODE_NETWORK="mine").end()
+    assert (code, err) == (0, "")
+    assert 'join = ["a:1", "b:2"]\n' in out
+    assert 'network = "mine"\n' in out
+    (tmp_path / "node.toml").write_text(out)
+    again = start("node", "--print-config", "--config", str(tmp_path / "node.toml")).end()
+    assert again == (0, out, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["node.toml"]
+
+
+# vinecast net.
+
+NET = ("net", "6", "--topics", "4", "--subscriptions", "2", "--period", "0.25", "--rate", "20")
+
+
+def test_a_local_network(start: Start) -> None:
+    code, out, err = start(*NET, "--seconds", "2", "--json").end()
+    summary = json.loads(out)
+    assert (code, summary["trouble"]) == (0, [])
+    assert (summary["up"], summary["nodes"], summary["processes"]) == (6, 6, 1)
+    assert summary["rings_complete_after_s"] is not None  # on a busy machine one may come apart again
+    assert summary["rings"]["of"] > 0
+    assert summary["events"] >= 10
+    deliveries = summary["deliveries"]
+    assert deliveries["got"] == deliveries["expected"] >= summary["events"]
+    assert (deliveries["repeated"], deliveries["strays"]) == (0, 0)
+    assert summary["hops_mean"] >= 1
+    assert summary["duplication"] > 0
+    assert "nodes up 6/6 · rings complete " in err
+
+
+def test_a_local_network_with_churn_ends_on_a_signal(start: Start) -> None:
+    net = start(*NET, "--churn", "20")
+    while "left/came back" not in (line := net.line()) or "left/came back 0/" in line:
+        pass
+    code, out, err = net.end(signal.SIGINT)
+    assert (code, err) == (0, "")
+    assert "\nleaving\n" in f"\n{out}"
+    assert "expected deliveries" in out
+
+
+def workers_of(process: int) -> list[int]:
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == process and fields[0] != "Z":
+            found.append(int(status.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_processes_of_a_network_die_with_it(start: Start, number: int) -> None:
+    net = start(*NET)
+    while "nodes up 6/6" not in net.line():
+        pass
+    workers = workers_of(net.process.pid)
+    assert workers
+    net.end(number)
+    end = time.monotonic() + PATIENCE_S
+    while any(Path(f"/proc/{worker}").exists() for worker in workers) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
+def test_a_process_of_a_network_that_dies_is_trouble(start: Start) -> None:
+    net = start(*NET, "--json")
+    while "nodes up 6/6" not in net.line("err"):
+        pass
+    for worker in workers_of(net.process.pid):
+        os.kill(worker, signal.SIGKILL)
+    code, out, err = net.end()
+    assert code == 1
+    assert "trouble: process 0 ended by itself (exit code -9)\n" in err
+    assert json.loads(out)["trouble"] == ["process 0 ended by itself (exit code -9)"]
+    assert json.loads(out)["up"] == 0
