@@ -89,10 +89,11 @@ def open_index(index: Index, asking: NDArray[np.int32], count: int, table: Table
         if pairs + topics.size > index.member.size:
             continue
         for j in range(topics.size):
-            # Whether anybody asks for a topic is anybody's guess: written in any case, kept if so.
-            index.pair_list[pairs] = index.list_of[topics[j]]
-            index.pair_member[pairs] = members
-            pairs += int(index.list_of[topics[j]] != 0)
+            found = index.list_of[topics[j]]
+            if found != 0:
+                index.pair_list[pairs] = found
+                index.pair_member[pairs] = members
+                pairs += 1
         index.number[peer] = base + members
         index.at[members] = table.place[peer]
         members += 1

@@ -78,9 +78,12 @@ def gather_believed(
     cycle: int,
 ) -> int:
     """Like ``interest.gather``, without those of whom this is no news."""
+    nobody_silent = True
+    for place in range(PLACES):
+        nobody_silent &= silence.peers[row, place] == NOBODY
     for i in range(peers.size):
         peer, age = int(peers[i]), int(ages[i])
-        if peer != NOBODY and believes(silence, row, cycle, peer, age):
+        if peer != NOBODY and (nobody_silent or believes(silence, row, cycle, peer, age)):
             count = gather_one(scratch, count, peer, age)
     return count
 
