@@ -1,7 +1,12 @@
 """What the tests of sweeps share: a tiny scenario, and a sweep of it."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from vinecast.pipeline.tables import Table
 
 SCENARIO = """
 name = "tiny"
@@ -50,3 +55,11 @@ def write_scenario(folder: Path) -> Path:
     path = folder / "tiny.toml"
     path.write_text(SCENARIO, encoding="utf-8")
     return path
+
+
+def frame(spark: "SparkSession", table: "Table", rows: list[dict[str, Any]]) -> "DataFrame":
+    """A frame of a table of which only some columns matter."""
+    schema = type(table.schema)([type(field)(field.name, field.dataType, True) for field in table.schema])
+    return spark.createDataFrame(
+        [tuple(row.get(name) for name in schema.fieldNames()) for row in rows], schema
+    )

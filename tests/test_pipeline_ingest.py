@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from vinecast.pipeline.ingest import graph, job
+from vinecast.pipeline.ingest.frames import NEVER, ends_before
 from vinecast.pipeline.ingest.job import Ingested, ingest
 from vinecast.pipeline.ingest.kinds import EDGES, KINDS
 from vinecast.pipeline.ingest.lines import take_block, take_edges
@@ -110,6 +111,65 @@ def test_events_of_the_failure_trace_archive_become_sessions(take: Take, rows: R
     reason = "the session starts (1035.0) before an earlier one ends (1040.5)"
     assert rows("quarantine", "it.sessions") == [("raw.txt", 6, reason, "9/n2/1")]
     assert (result.good, result.bad, result.skipped) == (4, 1, 1)
+
+
+def test_an_event_that_is_left_out_does_not_take_the_next_along(take: Take, rows: Rows) -> None:
+    events = [("n", 0, 10), ("n", 5, 1000), ("n", 20, 30), ("n", 30, 40), ("m", 1, 2), ("n", 35, 36)]
+    text = "".join(f"0\t1\t{node}\t9\tname\t1\t{on}\t{off}\n" for node, on, off in events)
+    result = take("fta", text, max_bad=0.5)
+    assert rows("sessions") == [
+        (0, "9/n/1", [0.0, 20.0, 30.0], [10.0, 30.0, 40.0]),
+        (1, "9/m/1", [1.0], [2.0]),
+    ]
+    assert [row[1] for row in rows("quarantine", "it.sessions")] == [2, 6]
+    assert (result.good, result.bad) == (4, 2)
+
+
+EVENTS = st.tuples(st.sampled_from("ab"), st.booleans(), st.integers(0, 9), st.integers(0, 9))
+
+
+@given(events=st.lists(EVENTS, max_size=30), cut=st.integers(1, 7))
+def test_sessions_are_taken_in_turn_in_any_batches(
+    events: list[tuple[str, bool, int, int]], cut: int
+) -> None:
+    events = sorted((name, kind, on, on + length) for name, kind, on, length in events)
+    events.sort(key=lambda event: (event[0], event[2], event[3]))
+    busy, found = np.full(1, NEVER), np.empty(len(events))
+    for low in range(0, len(events), cut):
+        part = events[low : low + cut]
+        first = np.array([low + i == 0 or events[low + i - 1][0] != e[0] for i, e in enumerate(part)])
+        kind, on_s, off_s = (np.array(column) for column in list(zip(*part, strict=True))[1:])
+        ends_before(first, kind, on_s.astype(float), off_s.astype(float), busy, found[low : low + cut])
+    until: dict[str, float] = {}
+    for (name, available, on, off), end in zip(events, found.tolist(), strict=True):
+        assert end == until.get(name, NEVER)
+        if available and on >= end:
+            until[name] = off
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "huge"),
+    [
+        ("avt", "n{i} 1 0 {time}", "1e14"),
+        ("fta", "0\t1\tn{i}\t9\tname\t1\t0\t{time}", "100000000000000"),
+        ("activity", "7 8 {time} MT", "100000000000000"),
+    ],
+)
+def test_a_time_that_cannot_be_is_set_aside(kind: str, line: str, huge: str) -> None:
+    text = "\n".join(line.format(i=i, time=time) for i, time in enumerate(("100000000000", huge)))
+    taken = KINDS[kind].reader().take(Block(text.encode(), 1))
+    assert [(bad.line, bad.reason[:35]) for bad in taken.bad] == [(2, "a time must be at most 1e+11 second")]
+    assert taken.rows.num_rows == 1
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path, zipped: bool) -> None:
+    path = tmp_path / "raw.txt"
+    text = b"\xef\xbb\xbf1 2\n3 4\n"
+    path.write_bytes(gzip.compress(text) if zipped else text)
+    blocks = [block for split in scan(path, 4, 4).splits for block in blocks_of(split, 4)]
+    assert [line for block in blocks for line in block.lines()] == [b"1 2", b"3 4"]
+    assert read_edges(path).names.tolist() == [1, 2, 3, 4]
 
 
 def test_a_matrix_is_laid_out_cell_by_cell(take: Take, rows: Rows) -> None:
@@ -217,6 +277,11 @@ def test_many_tasks_and_buckets_give_what_one_gives(
     assert len(files) > 3
 
 
+def test_where_no_line_can_be_taken_no_limit_is_named(take: Take) -> None:
+    with pytest.raises(InputError, match=r"raw\.txt: not one of 2 lines can be taken; the first is line 1: "):
+        take("edges", "x\ny\n", max_bad=1.0)
+
+
 def test_only_edges_have_no_direction(take: Take) -> None:
     with pytest.raises(InputError, match="only edges can be undirected"):
         take("avt", "a 0\n", directed=False)
@@ -270,7 +335,7 @@ def test_splits_hold_every_line_once_and_under_its_number(
         return
     path = tmp_path_factory.mktemp("splits") / "raw"
     path.write_bytes(gzip.compress(data) if zipped else data)
-    lines = data.split(b"\n")
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     expected = list(enumerate(lines[:-1] if not lines[-1] else lines, start=1))
     for split_bytes, block_bytes in ((1, 1), (7, 3), (50, 16), (1000, 1000)):
         splits = scan(path, split_bytes, block_bytes).splits

@@ -1,10 +1,12 @@
 """The lake: whole at every moment, for readers and after every accident."""
 
 import errno
+import fcntl
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,6 +108,34 @@ def test_what_another_writer_fills_is_left_alone_and_what_a_dead_one_left_is_rem
     assert users_in(lake) == [2]
 
 
+def test_a_generation_is_never_met_without_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody publishes just before we lock what we are about to fill."""
+    lake, lock = Lake(tmp_path), fcntl.flock
+
+    def late(*given: Any) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        add_users(lake, [1])
+        lock(*given)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with lake.new_generation(USERS, "them") as generation:
+        assert generation.folder.is_dir()
+
+
+def test_what_others_publish_while_we_sweep_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, unlink = Lake(tmp_path), Path.unlink
+    add_users(lake, [1])
+
+    def late(path: Path, **more: Any) -> None:
+        monkeypatch.setattr(Path, "unlink", unlink)
+        unlink(path, **more)
+        add_users(lake, [3])
+
+    monkeypatch.setattr(Path, "unlink", late)
+    add_users(lake, [2])
+    assert users_in(lake) == [3]
+
+
 def test_made_from_the_same_is_fresh(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     assert not lake.is_fresh(USERS, "them", {"from": "x"})
@@ -129,11 +159,24 @@ def test_a_newer_lake_is_refused(tmp_path: Path) -> None:
         generation.commit({})
     with pytest.raises(InputError, match=r"users: 'them' was written by a newer Vinecast \(version 2 "):
         lake.path(USERS, "them")
+    with pytest.raises(InputError, match=r"users: 'them' was written by a newer Vinecast"):
+        add_users(lake, [1])
+    assert not list((tmp_path / "users" / "v1").glob("*/*")), "nor is anything written beside it"
+
+
+@pytest.mark.parametrize("name", ["lake.json", "users/v1/them/current.json"])
+def test_a_lake_of_a_newer_format_is_neither_read_nor_written(tmp_path: Path, name: str) -> None:
+    lake = Lake(tmp_path)
     add_users(lake, [1])
-    pointer = lake.path(USERS, "them").with_name("current.json")
-    pointer.write_text(json.dumps(json.loads(pointer.read_text()) | {"format": 2, "more": True}))
-    with pytest.raises(InputError, match="the lake is of format 2, newer than this Vinecast's 1"):
+    path = tmp_path / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 2, "more": True}))
+    before = sorted(tmp_path.rglob("*"))
+    sentence = rf"{path.name}: the lake is of format 2, newer than this Vinecast's 1"
+    with pytest.raises(InputError, match=sentence):
         lake.path(USERS, "them")
+    with pytest.raises(InputError, match=sentence):
+        add_users(lake, [2])
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_an_older_table_is_made_again(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Measures: whichever way they are made, they are the simulator's own."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_tests import SPARK
-from sweeps import CHURN, EVENT, sweep_table, write_scenario
+from sweeps import CHURN, EVENT, frame, sweep_table, write_scenario
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
@@ -21,6 +22,7 @@ from vinecast.pipeline.lake import Lake
 from vinecast.pipeline.measure import count, measure_runs, measures_of, series_of
 from vinecast.pipeline.measure_counts import cells_of, latency_cells_of, size_class
 from vinecast.pipeline.measure_records import deliveries_of, loads_of, traffic_of
+from vinecast.pipeline.runs import run_once
 from vinecast.pipeline.runs_tables import (
     DISTRIBUTIONS,
     LOADS,
@@ -39,6 +41,7 @@ from vinecast.pipeline.runs_tables import (
 from vinecast.pipeline.sweep import run_sweep
 from vinecast.pipeline.sweep_file import expand, sweep_of
 from vinecast.sim.deliveries import rounded
+from vinecast.sim.scenario import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,12 +126,45 @@ def nearest_rank(values: Any, percent: int) -> float:
     return float(ordered[-(-ordered.size * percent // 100) - 1])
 
 
-def test_overhead_is_the_meters(spark: "SparkSession", lake: Lake) -> None:
+def test_the_last_publication_may_have_no_events(spark: "SparkSession") -> None:
+    """Nobody was there to publish: what came before is not the last."""
+    publications = [{"run_id": "a", "cycle": cycle, "published": 2 - cycle} for cycle in (0, 1, 2)]
+    counts = [
+        {"run_id": "a", "cycle": cycle, "by": "popularity", "from": 1, "due": 4, "hits": 2 + cycle}
+        for cycle in (0, 1)
+    ]
+    cycles = [{"run_id": "a", "cycle": cycle, "online": 3 - cycle} for cycle in (0, 1, 2)]
+    tables = {RUN_COUNTS: counts, RUN_HISTOGRAMS: [], RUN_PUBLICATIONS: publications, RUN_CYCLES: cycles}
+    found = measures_of(*(frame(spark, table, rows) for table, rows in tables.items()))
+    told = {row["when"]: row for row in found.where("by = 'all'").collect()}
+    assert [told["run"][name] for name in ("due", "hits", "published")] == [8, 5, 3]
+    assert [told["last"][name] for name in ("due", "hits", "published")] == [0, 0, 0]
+    assert (told["last"]["hit_ratio"], told["last"]["online"]) == (None, 1)
+    assert found.where("by != 'all' AND when = 'last'").count() == 0
+
+
+def test_overhead_is_the_meters(spark: "SparkSession", tmp_path: Path) -> None:
+    """Scribe's events pass through nodes that did not ask for them; the simulator's meter counts these."""
+    text = 'name = "relays"\nseed = 1\nsystem = "scribe"\nengine = "event"\nnodes = 40\ncycles = 4\n'
+    (tmp_path / "relays.toml").write_text(text + "[workload]\nkind = 'synthetic'\nsubscriptions = 3\n")
+    table = {"scenario": "relays.toml", "keep": ["records"]}
+    spec = expand(sweep_of(table, tmp_path), Lake(tmp_path), None)[0]
+    assert run_once(spec, tmp_path)["error"] is None
+    files = {t: str(tmp_path / spec.run_id / f"{t.name}.parquet") for t in spec.tables}
+    cycle = max(row["cycle"] for row in pq.read_table(files[RUN_CYCLES]).to_pylist())
+    metered = pq.read_table(files[RUN_CYCLES]).to_pylist()[cycle]["traffic_overhead"]
+    assert 0 < metered < 1
+    period_us = resolve(spec.scenario, tmp_path).config.period_us
+    during = F.col("time_us").between(cycle * period_us, (cycle + 1) * period_us - 1)
+    records, held = (spark.read.parquet(files[t]) for t in (RUN_RECORDS, RUN_SUBSCRIPTIONS))
+    total = traffic_of(records.where(during), held).agg(F.sum("unwanted"), F.sum("received")).first()
+    assert total is not None
+    assert total[0] / total[1] == metered
+
+
+def test_loads_are_of_what_is_unwanted(spark: "SparkSession", lake: Lake) -> None:
     records, held = lake.read(spark, RUN_RECORDS, "event"), lake.read(spark, RUN_SUBSCRIPTIONS, "event")
-    cycles = lake.read(spark, RUN_CYCLES, "event").where("traffic_overhead IS NOT NULL").count()
-    assert cycles > 0
-    traffic = traffic_of(records, held)
-    assert traffic.where("unwanted > 0").count() == 0, "PolderCast has no relays"
+    assert traffic_of(records, held).where("unwanted > 0").count() == 0, "PolderCast has no relays"
     half = held.where(F.col("topic") % 2 == 0)  # as if the others had never subscribed
     row = loads_of(records, half).agg(F.max("load"), F.sum("unwanted"), F.sum("received")).first()
     sent = records.where("kind = 1 AND event >= 0")

@@ -31,6 +31,7 @@ from vinecast.pipeline.regularity import (
     online_over_time,
     overview_of,
     presence,
+    regularity_made_from,
     settings_of,
 )
 from vinecast.pipeline.tables import PRESENCE, REGULARITY, SESSIONS
@@ -244,6 +245,13 @@ def test_bad_input(
 ) -> None:
     assert main(["pipeline", "regularity", "nothing", "--lake", str(tmp_path), *options]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_an_analysis_depends_on_its_code(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    with lake.new_generation(SESSIONS, "it") as generation:
+        generation.commit({})
+    assert "code" in regularity_made_from(lake, "it", RegularityPlan())
 
 
 def test_a_plan_that_cannot_be() -> None:

@@ -9,19 +9,28 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_tests import SPARK
+from sweeps import frame
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 pytest.importorskip("matplotlib", reason="needs the extra 'figures'")
 
 from vinecast.core.errors import InputError
-from vinecast.pipeline.report import ReportConfig, curves_of, points_of, shares_of
-from vinecast.pipeline.report_pages import Page, write_pages
+from vinecast.pipeline import measure
+from vinecast.pipeline.lake import Lake
+from vinecast.pipeline.report import (
+    ReportConfig,
+    check_folder,
+    check_measured,
+    curves_of,
+    points_of,
+    shares_of,
+)
+from vinecast.pipeline.report_pages import Page, check_axis, write_pages
 from vinecast.pipeline.runs_tables import DISTRIBUTIONS, MEASURES, RUNS, SERIES
+from vinecast.pipeline.tables import Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from vinecast.pipeline.tables import Table
+    from pyspark.sql import SparkSession
 
 POINTS = [json.dumps({"poldercast.fanout": f, "churn": c}) for f in ("10", "2") for c in ('"none"', '"a<b"')]
 
@@ -102,6 +111,47 @@ def test_what_cannot_be_reported() -> None:
         ReportConfig(when="sometimes")
 
 
+def test_x_is_an_axis_of_numbers() -> None:
+    check_axis(POINTS, "poldercast.fanout")
+    for x in ("churn", "fanout"):
+        with pytest.raises(InputError, match=rf"numbers, not '{x}' \(axes: poldercast.fanout, churn\)"):
+            check_axis(POINTS, x)
+
+
+def test_a_report_replaces_nothing_but_a_report(tmp_path: Path) -> None:
+    check_folder(tmp_path / "new")
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file is a file"):
+        check_folder(tmp_path / "file")
+    with pytest.raises(InputError, match="is not a report's folder"):
+        check_folder(tmp_path)
+
+
+def test_measures_of_other_runs_are_not_reported(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+
+    def publish(table: Table, made_from: dict[str, Any], results: str = "") -> None:
+        with lake.new_generation(table, "it") as generation:
+            generation.commit(made_from, {"results": results})
+
+    def measured() -> None:
+        for table in (MEASURES, SERIES, DISTRIBUTIONS):
+            publish(table, measure.made_from(lake, "it", "counts"))
+
+    publish(RUNS, {"runs": [1]}, "bytes")
+    measured()
+    check_measured(lake, "it")
+    for made_from, results in (({"runs": [1, 2]}, "bytes"), ({"runs": [1, 2]}, "other bytes")):
+        publish(RUNS, made_from, results)
+        with pytest.raises(InputError, match="the measures of 'it' are not of its runs: measure it again"):
+            check_measured(lake, "it")
+        measured()
+        check_measured(lake, "it")
+    publish(SERIES, {"half": "published"})
+    with pytest.raises(InputError, match="measure it again"):
+        check_measured(lake, "it")
+
+
 class TestSpark:
     pytestmark = SPARK
 
@@ -151,11 +201,3 @@ class TestSpark:
         )
         shares = shares_of(runs, distributions, "hops", "run").collect()
         assert [tuple(row) for row in shares] == [(one, 1, 4), (one, 2, 16)]
-
-
-def frame(spark: "SparkSession", table: "Table", rows: list[dict[str, Any]]) -> "DataFrame":
-    """A frame of a table of which only some columns matter."""
-    schema = type(table.schema)([type(field)(field.name, field.dataType, True) for field in table.schema])
-    return spark.createDataFrame(
-        [tuple(row.get(name) for name in schema.fieldNames()) for row in rows], schema
-    )

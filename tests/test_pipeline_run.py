@@ -109,6 +109,7 @@ class TestSpark:
         assert all(step.stale and step.ok for step in steps)
         assert (folder / "out" / "index.html").is_file()
         assert stale(folder) == {}
+        assert all("code" in stage.made_from(lake) for stage in read_pipeline(plan).stages)
         self.check_the_runs(spark, folder, lake)
 
         (folder / "graph.txt").touch()
@@ -129,10 +130,27 @@ class TestSpark:
         (folder / "trace.avt").write_text("".join((folder / "trace.avt").read_text().splitlines(True)[:-1]))
         assert stale(folder) == {}
 
-        (folder / "out" / "report.json").unlink()
-        assert list(stale(folder)) == ["report tiny"]
-        with pytest.raises(InputError, match="is not a report's folder"):
+        second = '[[stage]]\ndo = "report"\nfrom = "tiny"\nas = "end"\nwhen = "last"\nout = "OUT"\n'
+        text = plan.read_text()
+        plan.write_text(text + second.replace("OUT", str(folder / "end")))
+        assert stale(folder) == {"report end": "never made"}
+        list(run_pipeline(read_pipeline(plan), lake))
+        assert stale(folder) == {}, "two reports of a sweep do not undo each other"
+        plan.write_text(text)
+
+        graph = (folder / "graph.txt").read_text()
+        (folder / "graph.txt").write_text(graph + "x\n")
+        plan.write_text(text.replace('file = "graph.txt"', 'file = "graph.txt"\nmax_bad = 0.1'))
+        list(run_pipeline(read_pipeline(plan), lake))
+        plan.write_text(text.replace('file = "graph.txt"', 'file = "graph.txt"\nmax_bad = 0.001'))
+        assert stale(folder)["ingest graph"] == "1 bad lines are too many now"
+        with pytest.raises(InputError, match="1 of 201 lines cannot be taken"):
             list(run_pipeline(read_pipeline(plan), lake))
+        plan.write_text(text)
+
+        (folder / "out" / "report.json").unlink()
+        with pytest.raises(InputError, match="is not a report's folder"):
+            read_pipeline(plan)
         assert (folder / "out" / "index.html").read_bytes() == report
 
     def check_the_runs(self, spark: "SparkSession", folder: Path, lake: Lake) -> None:
@@ -195,9 +213,23 @@ def test_commands_complain_before_spark_starts(
         ('as = "people"', "", r"stage 3 \(sample\): as is missing"),
         ('name = "tiny"', "size = 3", "unknown key size"),
         ('from = "tiny"\nout', 'from = "tiny"\nwhen = "now"\nout', "when is run or last"),
+        ('as = "people"', 'as = "a/b"', r"stage 3 \(sample\): a dataset's name .* is not 'a/b'"),
+        ('file = "graph.txt"', 'file = "graph.txt"\nmax_bad = 7.0', "max_bad must be at most 1, not 7.0"),
+        ("users = 30", "users = 30\nseed = -1", "seed must be at least 0, not -1"),
+        ('from = "tiny"\n\n', 'from = "tiny"\nsource = "luck"\n\n', 'source must be one of "counts"'),
+        ('from = "tiny"\nout', 'from = "tiny"\nx = "size"\nout', "x must be an axis of the sweep"),
+        ("out = ", 'out = "tiny.toml" #', "tiny.toml is a file"),
+        (
+            'kind = "avt"',
+            'kind = "fta"\nfile = "x"\nas = "trace"\n[[stage]]\ndo = "ingest"\nkind = "avt"',
+            r"stage 3 \(ingest trace\): stage 2 makes sessions of 'trace' too",
+        ),
     ],
 )
-def test_bad_pipelines(folder: Path, old: str, new: str, sentence: str) -> None:
+def test_bad_pipelines(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, sentence: str
+) -> None:
+    monkeypatch.chdir(folder)
     path = folder / "tiny-pipeline.toml"
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(InputError, match=rf"tiny-pipeline\.toml: .*{sentence}"):

@@ -1,5 +1,6 @@
 """Samples on Spark: the order of a plain queue, the simulator's own sample, what it keeps of its graph."""
 
+import errno
 import json
 from collections import deque
 from collections.abc import Iterator
@@ -192,11 +193,42 @@ def test_the_command(spark: "SparkSession", tmp_path: Path, capsys: pytest.Captu
     assert not list(tmp_path.glob("_scratch*"))
 
 
+def test_a_graph_that_is_half_published_is_not_sampled(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = Lake(tmp_path)
+    publish(spark, lake, graph([1, 2, 3], {(1, 2)}))
+    lake.publish(EDGES, "made-up", frames(spark, graph([1, 9], {(1, 9)}))[0], {"source": "another"})
+    typed = ["pipeline", "sample", "made-up", "--lake", str(tmp_path), "--as", "small", "--users", "2"]
+    assert main(typed) == 2
+    assert "edges and users of 'made-up' are of two graphs: ingest it again" in capsys.readouterr().err
+    assert lake.published(SAMPLES, "small") is None
+
+
+def test_a_full_disk_is_one_sentence_and_dead_scratch_is_swept(tmp_path: Path) -> None:
+    def fill(error: Exception) -> None:
+        with scratch(tmp_path):
+            assert not dead.exists()
+            assert len(list(tmp_path.glob("_scratch-*"))) == 2, "ours, and that of one who lives"
+            raise error
+
+    with scratch(tmp_path):
+        for error in (OSError(errno.ENOSPC, "full"), RuntimeError("a task: No space left on device")):
+            dead = tmp_path / "_scratch-dead"
+            dead.mkdir()
+            (dead / "_writing").touch()
+            with pytest.raises(InputError, match="no space is left on the disk"):
+                fill(error)
+    assert not list(tmp_path.iterdir())
+
+
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "sample", "x", "--lake", str(tmp_path), "--users", "5", "--as", "y"]) == 2
     assert "there is no dataset 'x' of edges" in capsys.readouterr().err
     with pytest.raises(InputError, match='breadth-first or followees, not "depth-first"'):
         SamplePlan(5, method="depth-first")
+    with pytest.raises(InputError, match="seed must be at least 0, not -1"):
+        SamplePlan(5, seed=-1)
 
 
 def test_the_sample_of_a_real_graph_is_the_simulators(

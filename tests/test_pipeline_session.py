@@ -28,6 +28,9 @@ pytestmark = SPARK
 def test_local_mode_fits_the_machine() -> None:
     settings = spark_settings(SessionConfig())
     assert SessionConfig().address == f"local[{cores()},4]"
+    masters = ("local", "local[2]", "local[*]", "local[2,1]", "yarn")
+    told = ["local[1,4]", "local[2,4]", "local[*,4]", "local[2,1]", "yarn"]
+    assert [SessionConfig(master=master).address for master in masters] == told, "a task is tried again"
     assert settings["spark.sql.shuffle.partitions"] == str(4 * cores())
     assert 1024 <= int(settings["spark.driver.memory"].removesuffix("m")) <= 4096
     assert settings["spark.ui.enabled"] == "false"

@@ -18,11 +18,11 @@ from sweeps import CHURN, EVENT, sweep_table, write_scenario
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 from vinecast.core.errors import InputError
-from vinecast.pipeline import runs
+from vinecast.pipeline import measure, runs, sweep
 from vinecast.pipeline.lake import Lake
-from vinecast.pipeline.runs import FAILED, RunSpec, finished, run_once
-from vinecast.pipeline.runs_tables import RUN_CYCLES, RUN_DELIVERIES, RUN_TIMINGS, RUNS
-from vinecast.pipeline.sweep import run_sweep
+from vinecast.pipeline.runs import FAILED, RunSpec, failed, finished, run_once
+from vinecast.pipeline.runs_tables import KEPT, RUN_CYCLES, RUN_DELIVERIES, RUN_TIMINGS, RUNS
+from vinecast.pipeline.sweep import _clear, run_sweep
 from vinecast.pipeline.sweep_file import expand, lake_inputs, read_sweep, sweep_of
 from vinecast.pipeline.tables import SAMPLE_EDGES, SESSIONS
 from vinecast.sim.run import simulate
@@ -76,6 +76,25 @@ def test_run_ids_follow_the_files_that_are_read(tmp_path: Path) -> None:
     assert specs_of(tmp_path, set=workload)[0].run_id == first
     pq.write_table(pa.table({"node": [0, 1, 29], "topic": [1, 2, 4]}), tmp_path / "who.parquet")
     assert specs_of(tmp_path, set=workload)[0].run_id != first
+
+
+def test_run_ids_follow_the_versions_of_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = specs_of(tmp_path)[0].run_id
+    newer = replace(RUN_DELIVERIES, version=RUN_DELIVERIES.version + 1)
+    monkeypatch.setitem(KEPT, "deliveries", (newer,))
+    assert specs_of(tmp_path)[0].run_id != first
+
+
+def test_one_name_can_stand_for_a_sample_and_for_a_trace(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    for table in (SAMPLE_EDGES, SESSIONS):
+        with lake.new_generation(table, "x") as generation:
+            generation.commit({})
+    named = {"workload": {"kind": "file", "file": "lake:x"}, "churn.kind": "trace", "churn.trace": "lake:x"}
+    spec = specs_of(tmp_path, lake, variants={"churn": {"trace": named}})[0]
+    placed = runs._placed(resolve(spec.scenario, tmp_path), spec.places).scenario
+    assert placed.workload.file == str(lake.path(SAMPLE_EDGES, "x"))
+    assert placed.churn.trace == str(lake.path(SESSIONS, "x"))
 
 
 @pytest.mark.parametrize(
@@ -153,6 +172,46 @@ def test_a_run_that_kept_less_is_run_again(tmp_path: Path) -> None:
     assert finished(more, tmp_path) is not None
     assert finished(spec, tmp_path) is not None, "more than was asked for is enough"
     assert not list(tmp_path.glob(".*.partial")) + list(tmp_path.glob(".*.old"))
+
+
+def test_what_a_run_tells_does_not_depend_on_what_else_it_kept_or_was_called(tmp_path: Path) -> None:
+    spec = specs_of(tmp_path)[0]
+    alone, others = tmp_path / "alone", tmp_path / "others"
+    alone.mkdir()
+    others.mkdir()
+    run_once(spec, alone)
+    renamed = {**spec.scenario, "name": "another"}
+    run_once(replace(spec, keep=("deliveries",), scenario=renamed, settings={"a": "1"}), others)
+    told = [finished(spec, store) for store in (alone, others)]
+    assert told[0] is not None
+    assert told[1] is not None
+    assert {name: told[0][name] for name in RUNS.schema.fieldNames()} == {
+        name: told[1][name] for name in RUNS.schema.fieldNames()
+    }
+
+
+def test_a_run_whose_process_dies_again_and_again_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Death(BaseException):
+        """Nothing of ours runs after it."""
+
+    def die(spec: RunSpec, folder: Path) -> float:
+        raise Death
+
+    spec = specs_of(tmp_path)[0]
+    simulate_it = runs._run
+    monkeypatch.setattr(runs, "_run", die)
+    for _ in range(3):
+        with pytest.raises(Death):
+            run_once(spec, tmp_path)
+    monkeypatch.setattr(runs, "_run", simulate_it)
+    told = run_once(spec, tmp_path)
+    assert (told["status"], told["error"][:23]) == ("failed", "its process died 3 time")
+    assert failed(spec, tmp_path) == told
+    _clear(tmp_path)
+    assert run_once(spec, tmp_path)["status"] == "ok", "another sweep begins anew"
+    assert failed(spec, tmp_path) is None
 
 
 def test_a_run_that_fails_tells_why_and_leaves_nothing(tmp_path: Path) -> None:
@@ -265,6 +324,54 @@ class TestSpark:
         (folder / "trace.avt").write_text("".join(f"{node} 1 0 600\n" for node in range(30)))
         result = run_sweep(spark, lake, "tiny", specs_of(folder, lake, **more))
         assert (result.done, result.reused, result.failed) == (6, 4, {})
+
+    def test_a_run_that_kills_its_process_does_not_lose_the_others(
+        self, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lake = Lake(tmp_path / "lake")
+        specs = specs_of(tmp_path, lake)
+        doomed = specs[0].run_id
+
+        def deadly(*given: Any) -> Any:
+            def work(batches: Any) -> Any:
+                from vinecast.pipeline import runs
+
+                simulate_it = runs._run
+
+                def run(spec: RunSpec, folder: Path) -> float:
+                    return os._exit(137) if spec.run_id == doomed else simulate_it(spec, folder)
+
+                runs._run = run
+                try:
+                    yield from runs.run_tasks(*given)(batches)
+                finally:
+                    runs._run = simulate_it
+
+            return work
+
+        monkeypatch.setattr(sweep, "run_tasks", deadly)
+        result = run_sweep(spark, lake, "deadly", specs)
+        assert list(result.failed) == [doomed]
+        assert "its process died 3 times" in result.failed[doomed]
+        assert result.done == 3
+        monkeypatch.undo()
+        result = run_sweep(spark, lake, "deadly", specs)
+        assert (result.done, result.reused, result.failed) == (4, 3, {})
+
+    def test_other_bytes_make_what_is_measured_stale(self, spark: "SparkSession", tmp_path: Path) -> None:
+        lake = Lake(tmp_path / "lake")
+        specs = specs_of(tmp_path, lake, grid={}, variants={})
+        run_sweep(spark, lake, "it", specs)
+        before = lake.current(RUNS, "it"), measure.made_from(lake, "it", "counts")
+        run_sweep(spark, lake, "it", specs, again=True)
+        assert measure.made_from(lake, "it", "counts") == before[1], "the same bytes"
+        told = lake.folder / "sweeps" / "v1" / "it" / specs[0].run_id / "run.json"
+        about = json.loads(told.read_text())
+        about["tables"]["run_cycles"]["sha256"] = "another"
+        told.write_text(json.dumps(about))
+        run_sweep(spark, lake, "it", specs)
+        assert lake.current(RUNS, "it").fingerprint == before[0].fingerprint
+        assert measure.made_from(lake, "it", "counts") != before[1]
 
     def test_two_sweeps_of_one_name_do_not_meet(
         self, spark: "SparkSession", swept: tuple[Path, Lake], tmp_path: Path

@@ -88,9 +88,9 @@ def write_trace(lake: Lake, dataset: str, sizes: Sizes) -> int:
     length = DAY_S * random.uniform(0.3, 0.66, (daily, 1)) * random.uniform(0.8, 1.0, (daily, days))
     lists = [(begin.astype(np.float64), np.minimum(begin + np.rint(length), horizon))]
     others = nodes - daily
-    begin = np.sort(random.integers(0, horizon, (others, SESSIONS_A_NODE)), axis=1).astype(np.float64)
-    until = np.concatenate([begin[:, 1:], np.full((others, 1), horizon)], axis=1)
-    lists.append((begin, np.minimum(begin + np.rint(random.exponential(SESSION_S, begin.shape)), until)))
+    come = np.sort(random.integers(0, horizon, (others, SESSIONS_A_NODE)), axis=1).astype(np.float64)
+    until = np.concatenate([come[:, 1:], np.full((others, 1), horizon)], axis=1)
+    lists.append((come, np.minimum(come + np.rint(random.exponential(SESSION_S, come.shape)), until)))
     on, off = (np.concatenate([pair[i].ravel() for pair in lists]) for i in range(2))
     sizes_of = np.concatenate([np.full(daily, days), np.full(others, SESSIONS_A_NODE)])
     start = pa.array(np.concatenate([[0], np.cumsum(sizes_of)]).astype(np.int32))

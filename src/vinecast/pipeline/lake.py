@@ -6,6 +6,9 @@ fills a new generation and then replaces that small file in one step, so that a 
 the new and nothing between; whatever goes wrong before leaves what was there. The generation before the
 current one stays until the next is published, for readers that are still at it.
 
+``lake.json`` at the root says which format the lake is of. A lake, or a table, that a newer Vinecast wrote is
+neither read nor written.
+
 On a cluster the lake must be a folder that all machines see under the same path.
 """
 
@@ -32,7 +35,10 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Of the lake itself: where things lie and what the pointer says."""
 
+_ROOT = "lake.json"
 _POINTER = "current.json"
+_GENERATION = "generation-"
+_UNNAMED = ".unnamed-"
 _WRITING = "_writing"  # Spark does not read files that begin with an underscore
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
@@ -98,14 +104,11 @@ class Lake:
 
     def published(self, table: Table, dataset: str) -> Published | None:
         """What is current, None when there is nothing."""
+        self._check_format()
         path = self._place(table, dataset) / _POINTER
         try:
             told = json.loads(path.read_bytes())
-            version = told["format"]
-            if version > FORMAT:
-                raise InputError(
-                    f"{path}: the lake is of format {version}, newer than this Vinecast's {FORMAT}"
-                )
+            _refuse_newer(path, told["format"])
             return Published(**told)
         except FileNotFoundError:
             return None
@@ -117,6 +120,26 @@ class Lake:
         if found := self.published(table, dataset):
             return found
         place = self.folder / table.name
+        if versions := self._versions(table, dataset):
+            raise InputError(
+                f"{place}: {dataset!r} was written by an older Vinecast (version {versions[-1]} of the "
+                f"table; this one needs {table.version}): make it again"
+            )
+        known = ", ".join(repr(name) for name in self.datasets(table)) or "none"
+        raise InputError(f"{self.folder}: there is no dataset {dataset!r} of {table.name} (there: {known})")
+
+    def _check_format(self) -> None:
+        path = self.folder / _ROOT
+        try:
+            _refuse_newer(path, json.loads(path.read_bytes())["format"])
+        except FileNotFoundError:
+            return  # nothing was published here yet
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise InputError(f"{path}: cannot be read ({error})") from None
+
+    def _versions(self, table: Table, dataset: str) -> list[int]:
+        """The versions in which a dataset of a table is there; InputError if one is newer than ours."""
+        place = self.folder / table.name
         versions = sorted(
             int(folder.parent.name[1:])
             for folder in place.glob(f"v*/{dataset}")
@@ -127,13 +150,7 @@ class Lake:
                 f"{place}: {dataset!r} was written by a newer Vinecast (version {versions[-1]} of the table; "
                 f"this one knows {table.version})"
             )
-        if versions:
-            raise InputError(
-                f"{place}: {dataset!r} was written by an older Vinecast (version {versions[-1]} of the "
-                f"table; this one needs {table.version}): make it again"
-            )
-        known = ", ".join(repr(name) for name in self.datasets(table)) or "none"
-        raise InputError(f"{self.folder}: there is no dataset {dataset!r} of {table.name} (there: {known})")
+        return versions
 
     def datasets(self, table: Table) -> list[str]:
         """The names of a table's datasets."""
@@ -146,7 +163,11 @@ class Lake:
 
     def read(self, spark: "SparkSession", table: Table, dataset: str) -> "DataFrame":
         """The current generation as a frame with the declared schema."""
-        folder = self.path(table, dataset)
+        return self.read_published(spark, table, self.current(table, dataset))
+
+    def read_published(self, spark: "SparkSession", table: Table, told: Published) -> "DataFrame":
+        """The very generation that a pointer told of, whatever has been published since."""
+        folder = self._place(table, told.dataset) / told.generation
         return spark.read.schema(table.schema).parquet(str(folder.absolute()))
 
     def is_fresh(self, table: Table, dataset: str, made_from: Mapping[str, Any]) -> bool:
@@ -166,15 +187,14 @@ class Lake:
     def new_generation(self, table: Table, dataset: str) -> Iterator[Generation]:
         """A folder to write Parquet files into, from anywhere; without a ``commit`` it is removed again."""
         place = self._place(table, dataset)
-        with ExitStack() as held, _sentences_for(place):
-            place.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(prefix="generation-", dir=place))
-            folder.chmod(0o755)
+        self._check_format()
+        self._versions(table, dataset)
+        with sentences_for(place), own_folder(place, _GENERATION) as folder:
             generation = Generation(self, table, dataset, folder)
-            held.callback(generation.remove_unless_published)
-            writing = held.enter_context((folder / _WRITING).open("wb"))
-            fcntl.flock(writing, fcntl.LOCK_EX)  # held while we live: others see that it is not abandoned
-            yield generation
+            try:
+                yield generation
+            finally:
+                generation.remove_unless_published()
 
     def _place(self, table: Table, dataset: str) -> Path:
         check_name(dataset)
@@ -196,15 +216,39 @@ class Lake:
             notes=notes,
             before=before.generation if before else None,
         )
-        partial = folder / "_pointer"
-        with partial.open("w") as file:
-            json.dump(asdict(told), file, indent=2, sort_keys=True)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(folder.parent / _POINTER)
+        if not (self.folder / _ROOT).is_file():
+            _replace(self.folder / _ROOT, {"format": FORMAT}, folder)
+        _replace(folder.parent / _POINTER, asdict(told), folder)
         (folder / _WRITING).unlink(missing_ok=True)
-        _sweep(folder.parent, {told.generation, told.before})
+        self._sweep(table, dataset)
         return told
+
+    def _sweep(self, table: Table, dataset: str) -> None:
+        """Remove generations that nobody reads or writes any more.
+
+        The pointer is read after it is known what is being written: whatever was published meanwhile is then
+        either still among those or what the pointer says.
+        """
+        idle = abandoned(self._place(table, dataset), _GENERATION)
+        told = self.current(table, dataset)
+        for folder in idle:
+            if folder.name not in (told.generation, told.before):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _replace(path: Path, content: dict[str, Any], scratch: Path) -> None:
+    """Write a small file, all of it or nothing. scratch: a folder of ours on the same disk"""
+    partial = scratch / f"_{path.name}"
+    with partial.open("w") as file:
+        json.dump(content, file, indent=2, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def _refuse_newer(path: Path, version: int) -> None:
+    if version > FORMAT:
+        raise InputError(f"{path}: the lake is of format {version}, newer than this Vinecast's {FORMAT}")
 
 
 def check_name(dataset: str) -> None:
@@ -251,18 +295,32 @@ def _count(folder: Path) -> tuple[int, int]:
     return rows, size
 
 
-def _sweep(place: Path, kept: set[str | None]) -> None:
-    """Remove generations that nobody reads or writes any more."""
-    for folder in place.glob("generation-*"):
-        if folder.name not in kept and not _is_being_written(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+@contextmanager
+def own_folder(place: Path, prefix: str) -> Iterator[Path]:
+    """A new folder that others leave alone (``abandoned``) for as long as we live, or say that it is ready.
+
+    It takes its name when its lock is held, so that nobody ever meets it without one.
+    """
+    place.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        unnamed = Path(tempfile.mkdtemp(prefix=_UNNAMED, dir=place))
+        held.callback(shutil.rmtree, unnamed, ignore_errors=True)
+        unnamed.chmod(0o755)
+        writing = held.enter_context((unnamed / _WRITING).open("wb"))
+        fcntl.flock(writing, fcntl.LOCK_EX)
+        yield unnamed.rename(place / f"{prefix}{unnamed.name.removeprefix(_UNNAMED)}")
+
+
+def abandoned(place: Path, prefix: str) -> list[Path]:
+    """Folders of ``own_folder`` that nobody is filling: ready, or left behind by a process that died."""
+    return [folder for folder in place.glob(f"{prefix}*") if not _is_being_written(folder)]
 
 
 def _is_being_written(folder: Path) -> bool:
     try:
         with (folder / _WRITING).open("rb") as writing:
             fcntl.flock(writing, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:  # committed, or not yet begun
+    except FileNotFoundError:  # committed
         return False
     except OSError:
         return True
@@ -270,7 +328,7 @@ def _is_being_written(folder: Path) -> bool:
 
 
 @contextmanager
-def _sentences_for(place: Path) -> Iterator[None]:
+def sentences_for(place: Path) -> Iterator[None]:
     """Turn a full disk or a folder without rights into a sentence, wherever it was met: here or in Spark."""
     try:
         yield

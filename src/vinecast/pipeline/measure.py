@@ -26,6 +26,7 @@ from vinecast.pipeline.measure_counts import (
     histograms_of,
     latency_cells_of,
     publications_of,
+    with_last,
 )
 from vinecast.pipeline.measure_records import deliveries_of, loads_of
 from vinecast.pipeline.runs_tables import (
@@ -47,12 +48,14 @@ from vinecast.pipeline.runs_tables import (
     SERIES,
     conform,
 )
+from vinecast.pipeline.sweep import results_of
 from vinecast.pipeline.tables import Table
 from vinecast.sim.metrics import COUNTED
 
 SOURCES = ("counts", *KEPT)
 """What measures can start from; all come to the same."""
 
+_CODE = 1  # raise it when the same runs would have other measures
 _CLASS = ["run_id", "when", "by", "from"]
 
 
@@ -82,8 +85,10 @@ def measures_of(
     counts: DataFrame, histograms: DataFrame, publications: DataFrame, cycles: DataFrame
 ) -> DataFrame:
     """The metrics of every run: over everything and by class, all in all and at the end."""
-    added = _when(_with_all(counts), [*COUNTED])
-    published = _when(publications.select("run_id", "cycle", "published"), ["published"])
+    added = _when(with_last(_with_all(counts), publications), [*COUNTED])
+    published = _when(
+        with_last(publications.select("run_id", "cycle", "published"), publications), ["published"]
+    )
     percentiles = _percentiles(_with_all(histograms))
     found = (
         _overlay(cycles, list(PER_CYCLE))
@@ -106,11 +111,10 @@ def measures_of(
 
 
 def _when(frame: DataFrame, added: list[str]) -> DataFrame:
-    """Added up over the run, and its last cycle alone."""
-    key = [name for name in frame.columns if name not in (*added, "cycle")]
+    """Added up over the run, and its last publication alone. frame: of ``with_last``"""
+    key = [name for name in frame.columns if name not in (*added, "cycle", "is_last")]
     run, last = F.lit("run"), F.lit("last")
-    is_last = F.col("cycle") == F.max("cycle").over(Window.partitionBy("run_id"))
-    whens = frame.withColumn("when", F.when(is_last, F.array(run, last)).otherwise(F.array(run)))
+    whens = frame.withColumn("when", F.when(F.col("is_last"), F.array(run, last)).otherwise(F.array(run)))
     exploded = whens.withColumn("when", F.explode("when"))
     return exploded.groupBy(*key, "when").agg(*(F.sum(name).alias(name) for name in added))
 
@@ -225,7 +229,7 @@ def count(deliveries: DataFrame, cells: DataFrame, publications: DataFrame) -> C
 
 def made_from(lake: Lake, dataset: str, source: str) -> dict[str, object]:
     """What measures are made from."""
-    return {"stage": "measure", "runs": lake.current(RUNS, dataset).fingerprint, "source": source}
+    return {"stage": "measure", "code": _CODE, **results_of(lake, dataset), "source": source}
 
 
 def measure_runs(spark: SparkSession, lake: Lake, dataset: str, source: str = "counts") -> MeasureResult:
@@ -258,7 +262,7 @@ def measure_runs(spark: SparkSession, lake: Lake, dataset: str, source: str = "c
 
 def _read(spark: SparkSession, lake: Lake, table: Table, dataset: str) -> DataFrame:
     """A table of a sweep, which must be of the same runs as its manifest."""
-    if lake.current(table, dataset).fingerprint != lake.current(RUNS, dataset).fingerprint:
+    if results_of(lake, dataset, table) != results_of(lake, dataset):
         raise InputError(
             f"{lake.folder}: {table.name} of {dataset!r} is of other runs: sweep again with keep"
         )

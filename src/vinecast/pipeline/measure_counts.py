@@ -72,7 +72,7 @@ def histograms_of(cells: DataFrame, latencies: DataFrame, publications: DataFram
     """Distributions for the whole run and for its last publication. latencies: of ``latency_cells_of``"""
     got, away = F.col("hops") != MISSED, F.col("hops") > 0
     common = ["run_id", "is_last", "popularity", "subscriptions", "count"]
-    marked = _with_last(cells, publications)
+    marked = with_last(cells, publications)
     told = (
         marked.where(away).select(*common, F.lit("hops").alias("what"), F.col("hops").alias("value"))
         .unionByName(
@@ -91,12 +91,11 @@ def histograms_of(cells: DataFrame, latencies: DataFrame, publications: DataFram
     return conform(found, RUN_HISTOGRAMS)
 
 
-def _with_last(frame: DataFrame, publications: DataFrame) -> DataFrame:
-    """Whether a row is of its run's last publication: all that distributions ask of its cycle."""
+def with_last(frame: DataFrame, publications: DataFrame) -> DataFrame:
+    """Whether a row is of its run's last publication, which may have had no events and so no rows here."""
     last = publications.groupBy("run_id").agg(F.max("cycle").alias("last"))
-    return frame.join(F.broadcast(last), "run_id", "inner").withColumn(
-        "is_last", F.col("cycle") == F.col("last")
-    )
+    is_last = (F.col("cycle") == F.col("last")).alias("is_last")
+    return frame.join(F.broadcast(last), "run_id", "inner").select(*frame.columns, is_last)
 
 
 def latency_cells_of(deliveries: DataFrame, publications: DataFrame) -> DataFrame:
@@ -107,7 +106,7 @@ def latency_cells_of(deliveries: DataFrame, publications: DataFrame) -> DataFram
         unit = F.when(latency < 10**digits, F.lit(10 ** (digits - DIGITS))).otherwise(unit)
     rounded = F.floor((latency + F.floor(unit / 2)) / unit).cast("long") * unit
     return (
-        _with_last(deliveries.where((F.col("hops") > 0) & latency.isNotNull()), publications)
+        with_last(deliveries.where((F.col("hops") > 0) & latency.isNotNull()), publications)
         .groupBy(
             "run_id",
             "is_last",

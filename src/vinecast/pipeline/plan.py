@@ -15,7 +15,7 @@ made from now. A stage that runs again and comes from the same leaves the stages
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 from vinecast.core.errors import InputError
 from vinecast.pipeline.lake import Lake, fingerprint_of
-from vinecast.pipeline.plan_stages import STAGES, Stage, Surroundings
+from vinecast.pipeline.plan_stages import STAGES, Report, Stage, Surroundings, SweepStage
 from vinecast.pipeline.session import SessionConfig, open_session
 from vinecast.pipeline.sweep import Progress
-from vinecast.pipeline.sweep_file import read_toml
+from vinecast.pipeline.sweep_file import Axis, read_toml
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,6 +66,7 @@ def read_pipeline(path: Path, data: Path | None = None) -> Pipeline:
             raise InputError("a pipeline needs at least one [[stage]]")
         around = Surroundings(path.parent, data)
         stages = tuple(_stage(number, table, around) for number, table in enumerate(listed, 1))
+        _check_together(stages)
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(str(path)) else f"{path}: {text}") from None
@@ -83,6 +84,32 @@ def _stage(number: int, table: object, around: Surroundings) -> Stage:
         return STAGES[do](settings, around)
     except InputError as error:
         raise InputError(f"stage {number} ({do}): {error}") from None
+
+
+def _check_together(stages: Sequence[Stage]) -> None:
+    """Stages that undo each other would never be fresh; and a report knows the axes of a sweep before it."""
+    made: dict[object, int] = {}
+    axes: dict[str, tuple[Axis, ...]] = {}
+    for number, stage in enumerate(stages, 1):
+        places: list[object] = [(table.name, dataset) for table, dataset in stage.makes()]
+        if isinstance(stage, Report):
+            places.append(stage.out.absolute())
+            if stage.dataset in axes:
+                _check_x(stage, axes[stage.dataset])
+        if isinstance(stage, SweepStage):
+            axes[stage.dataset] = stage.sweep.axes
+        for place in places:
+            if place in made:
+                what = f"{place[0]} of {place[1]!r}" if isinstance(place, tuple) else str(place)
+                raise InputError(f"stage {number} ({stage.name}): stage {made[place]} makes {what} too")
+            made[place] = number
+
+
+def _check_x(stage: Report, axes: Sequence[Axis]) -> None:
+    known = {axis.name for axis in axes}
+    if stage.config.x is not None and stage.config.x not in known:
+        told = ", ".join(sorted(known)) or "none"
+        raise InputError(f"{stage.name}: x must be an axis of the sweep ({told}), not {stage.config.x!r}")
 
 
 def dry_run(pipeline: Pipeline, lake: Lake) -> list[Step]:

@@ -5,12 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vinecast.core.config import read
+from vinecast.core.config import limited, read
 from vinecast.core.errors import InputError
 from vinecast.pipeline import measure, regularity, report, sample, sweep
-from vinecast.pipeline.ingest.job import MAX_BAD, check_kind, ingest, ingest_made_from, tables_of
+from vinecast.pipeline.ingest.job import (
+    MAX_BAD,
+    check_kind,
+    ingest,
+    ingest_made_from,
+    tables_of,
+    too_many_bad,
+)
 from vinecast.pipeline.ingest.splits import scan
-from vinecast.pipeline.lake import Lake
+from vinecast.pipeline.lake import Lake, check_name
 from vinecast.pipeline.runs_tables import (
     ALWAYS,
     DISTRIBUTIONS,
@@ -93,11 +100,11 @@ class IngestSettings:
     kind: str
     file: str
     directed: bool = True
-    max_bad: float = MAX_BAD
+    max_bad: float = limited(MAX_BAD, at_least=0, at_most=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Ingest(_InTheLake):
+class Ingest:
     """A raw file into tables."""
 
     settings: IngestSettings
@@ -125,6 +132,13 @@ class Ingest(_InTheLake):
         """See ``Stage``."""
         kind = check_kind(self.settings.kind, self.settings.directed)
         return ingest_made_from(kind, scan(self._path()), self.settings.directed)
+
+    def missing(self, lake: Lake) -> str:
+        """See ``Stage``."""
+        told = lake.current(*self.makes()[0]).notes
+        if too_many_bad(told["good"], told["bad"], self.settings.max_bad):
+            return f"{told['bad']:,} bad lines are too many now"
+        return ""
 
     def run(self, spark: "SparkSession", lake: Lake, progress: Progress | None) -> Done:
         """See ``Stage``."""
@@ -235,7 +249,7 @@ class SweepStage(_InTheLake):
 class MeasureSettings:
     """The settings of a ``measure``."""
 
-    source: str = "counts"
+    source: str = limited("counts", one_of=measure.SOURCES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,12 +288,13 @@ class Report:
 
     config: report.ReportConfig
     dataset: str
+    own_name: str
     out: Path
 
     @property
     def name(self) -> str:
         """See ``Stage``."""
-        return f"report {self.dataset}"
+        return f"report {self.own_name}"
 
     def needs(self) -> list[Place]:
         """See ``Stage``."""
@@ -287,7 +302,7 @@ class Report:
 
     def makes(self) -> list[Place]:
         """See ``Stage``."""
-        return [(POINTS, self.dataset)]
+        return [(POINTS, self.own_name)]
 
     def made_from(self, lake: Lake) -> dict[str, Any]:
         """See ``Stage``."""
@@ -300,7 +315,7 @@ class Report:
 
     def run(self, spark: "SparkSession", lake: Lake, progress: Progress | None) -> Done:
         """See ``Stage``."""
-        result = report.write_report(spark, lake, self.dataset, self.out, self.config)
+        result = report.write_report(spark, lake, self.dataset, self.out, self.config, self.own_name)
         return Done(f"{result.points} points of the grid, in {self.out}")
 
 
@@ -311,25 +326,32 @@ def _take(settings: dict[str, Any], key: str) -> str:
     return found
 
 
+def _take_name(settings: dict[str, Any], key: str) -> str:
+    """The name of a dataset."""
+    found = _take(settings, key)
+    check_name(found)
+    return found
+
+
 def _ingest(settings: dict[str, Any], around: Surroundings) -> Stage:
-    dataset = _take(settings, "as")
+    dataset = _take_name(settings, "as")
     told = read(IngestSettings, settings)
     check_kind(told.kind, told.directed)
     return Ingest(told, dataset, around)
 
 
 def _sample(settings: dict[str, Any], around: Surroundings) -> Stage:
-    source, dataset = _take(settings, "from"), _take(settings, "as")
+    source, dataset = _take_name(settings, "from"), _take_name(settings, "as")
     return Sample(read(sample.SamplePlan, settings), source, dataset)
 
 
 def _regularity(settings: dict[str, Any], around: Surroundings) -> Stage:
-    dataset = _take(settings, "from")
+    dataset = _take_name(settings, "from")
     return Regularity(read(regularity.RegularityPlan, settings), dataset)
 
 
 def _sweep(settings: dict[str, Any], around: Surroundings) -> Stage:
-    dataset = _take(settings, "as")
+    dataset = _take_name(settings, "as")
     if "file" in settings:
         path = around.folder / _take(settings, "file")
         if settings:
@@ -339,14 +361,16 @@ def _sweep(settings: dict[str, Any], around: Surroundings) -> Stage:
 
 
 def _measure(settings: dict[str, Any], around: Surroundings) -> Stage:
-    dataset = _take(settings, "from")
+    dataset = _take_name(settings, "from")
     return Measure(read(MeasureSettings, settings), dataset)
 
 
 def _report(settings: dict[str, Any], around: Surroundings) -> Stage:
-    dataset = _take(settings, "from")
-    out = Path(_take(settings, "out")) if "out" in settings else Path("out") / dataset
-    return Report(read(report.ReportConfig, settings), dataset, out)
+    dataset = _take_name(settings, "from")
+    name = _take_name(settings, "as") if "as" in settings else dataset
+    out = Path(_take(settings, "out")) if "out" in settings else Path("out") / name
+    report.check_folder(out)
+    return Report(read(report.ReportConfig, settings), dataset, name, out)
 
 
 STAGES: Mapping[str, Callable[[dict[str, Any], Surroundings], Stage]] = {

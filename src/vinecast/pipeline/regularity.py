@@ -288,6 +288,7 @@ def regularity_made_from(lake: Lake, dataset: str, plan: RegularityPlan) -> dict
     """What an analysis depends on."""
     return {
         "stage": "regularity",
+        "code": _CODE,
         "sessions": lake.current(SESSIONS, dataset).fingerprint,
         **asdict(plan),
     }

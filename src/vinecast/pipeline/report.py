@@ -19,8 +19,9 @@ from pyspark.sql import functions as F
 
 from vinecast.core.errors import InputError
 from vinecast.pipeline.lake import Lake, fingerprint_of
-from vinecast.pipeline.report_pages import Page, write_pages
+from vinecast.pipeline.report_pages import Page, check_axis, write_pages
 from vinecast.pipeline.runs_tables import DISTRIBUTIONS, MEASURES, POINTS, RUNS, SERIES, conform
+from vinecast.pipeline.sweep import results_of
 from vinecast.sim.figures import check_drawing
 from vinecast.systems import SYSTEMS
 
@@ -32,6 +33,7 @@ TOPIC_MEASURES = (
 """What is reported unless measures are named; what was not measured is left out."""
 WHENS = ("run", "last")
 MARK = "report.json"
+_CODE = 1  # raise it when the same measures would give another report
 LINES_MAX = 12  # ours: more curves in one picture tell nothing
 
 
@@ -139,7 +141,24 @@ def made_from(lake: Lake, dataset: str, config: ReportConfig) -> dict[str, Any]:
     """What a report is made from."""
     tables = {table.name: lake.current(table, dataset).fingerprint for table in (RUNS, MEASURES)}
     settings = json.loads(json.dumps(asdict(config)))
-    return {"stage": "report", **tables, **settings}
+    return {"stage": "report", "code": _CODE, "dataset": dataset, **tables, **settings}
+
+
+def check_measured(lake: Lake, dataset: str) -> None:
+    """InputError unless measures, series and distributions belong together, and are of the runs there are."""
+    measures = lake.current(MEASURES, dataset)
+    told = [lake.current(table, dataset).fingerprint for table in (SERIES, DISTRIBUTIONS)]
+    runs = results_of(lake, dataset)
+    if any(one != measures.fingerprint for one in told) or not runs.items() <= measures.made_from.items():
+        raise InputError(f"{lake.folder}: the measures of {dataset!r} are not of its runs: measure it again")
+
+
+def check_folder(folder: Path) -> None:
+    """InputError unless a report can be put there: nothing else is ever replaced."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file, so no report can be put there: choose another folder")
+    if folder.is_dir() and not (folder / MARK).is_file() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not a report's folder, so it is not replaced: choose another one")
 
 
 def is_fresh(lake: Lake, dataset: str, config: ReportConfig, folder: Path) -> bool:
@@ -152,28 +171,44 @@ def is_fresh(lake: Lake, dataset: str, config: ReportConfig, folder: Path) -> bo
 
 
 def write_report(
-    spark: SparkSession, lake: Lake, dataset: str, folder: Path, config: ReportConfig | None = None
+    spark: SparkSession,
+    lake: Lake,
+    dataset: str,
+    folder: Path,
+    config: ReportConfig | None = None,
+    name: str | None = None,
 ) -> ReportResult:
-    """Report a sweep that was measured; the folder is replaced as a whole, if it is a report."""
+    """Report a sweep that was measured; the folder is replaced as a whole, if it is a report.
+
+    name: the report's own in the lake, where a sweep has several; the sweep's unless given
+    """
     check_drawing()
+    check_measured(lake, dataset)
+    check_folder(folder)
     config = config or ReportConfig()
     origin = made_from(lake, dataset, config)
     runs, measures = lake.read(spark, RUNS, dataset), lake.read(spark, MEASURES, dataset)
+    order = [row[0] for row in _in_grid_order(runs).collect()]
+    if not order:
+        raise InputError(
+            f"{lake.folder}: no run of {dataset!r} came to an end, so there is nothing to report"
+        )
+    check_axis(order, config.x)
     names = config.measures or _usual(runs)
     frame = (
         points_of(runs, measures, names, config.when).repartition(1).sortWithinPartitions("point", "measure")
     )
-    lake.publish(POINTS, dataset, frame, origin)
-    points = [row.asDict() for row in lake.read(spark, POINTS, dataset).collect()]
-    if not points:
-        raise InputError(
-            f"{lake.folder}: no run of {dataset!r} came to an end, so there is nothing to report"
-        )
+    with lake.new_generation(POINTS, name or dataset) as generation:
+        generation.write(frame)
+        if not generation.count_rows():
+            raise InputError(f"{lake.folder}: nothing of {', '.join(names)} was measured of {dataset!r}")
+        told = generation.commit(origin)
+    points = [row.asDict() for row in lake.read_published(spark, POINTS, told).collect()]
     few = len({row["point"] for row in points}) <= LINES_MAX
     page = Page(
         title=config.title or dataset,
         points=points,
-        order=[row[0] for row in _in_grid_order(runs).collect()],
+        order=order,
         measures=tuple(name for name in names if any(row["measure"] == name for row in points)),
         x=config.x,
         hops=_rows(shares_of(runs, lake.read(spark, DISTRIBUTIONS, dataset), "hops", config.when), few),
@@ -211,8 +246,7 @@ def _in_grid_order(runs: DataFrame) -> DataFrame:
 @contextmanager
 def _replaced(folder: Path) -> Iterator[Path]:
     """A folder to fill, which takes the report's place when it is complete."""
-    if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not a report's folder, so it is not replaced: choose another --out")
+    check_folder(folder)
     try:
         folder.absolute().parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))

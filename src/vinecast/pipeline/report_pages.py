@@ -14,6 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from vinecast.core.errors import InputError
 from vinecast.sim.figures import Figure, Panel, Series, draw
 
 LABELS = {
@@ -110,6 +111,13 @@ def _text(value: object) -> str:
 def label(measure: str) -> str:
     """A measure in words."""
     return LABELS.get(measure, measure.replace("_", " "))
+
+
+def check_axis(order: Sequence[str], x: str | None) -> None:
+    """InputError unless the axis from left to right, where one is named, is an axis of numbers."""
+    grid = _Grid.of(order)
+    if x is not None and grid.numeric(x) is None:
+        raise InputError(f"x must be an axis of numbers, not {x!r} (axes: {', '.join(grid.axes) or 'none'})")
 
 
 def write_pages(page: Page, folder: Path) -> None:

@@ -3,7 +3,9 @@
 A run's files appear in the store under the run's id in one step, when all of them are written. Whoever finds
 them there does not run it again, so a task that is repeated, or run twice at a time, does no harm: same run,
 same bytes. What differs from one time to the next (seconds, host, process) is told beside the files, in
-``run.json``, and never in them. A run that fails leaves its reason in ``<run id>.failed``.
+``run.json``, and never in them. A run that fails leaves its reason in ``<run id>.failed``. One that takes its
+process with it (for want of memory, mostly) cannot; so every start leaves a mark in ``<run id>.tries``, and
+after a few without an end it counts as failed, before Spark loses its patience with all runs.
 """
 
 import fcntl
@@ -27,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from vinecast.core.errors import VinecastError
+from vinecast.core.errors import InputError, VinecastError
 from vinecast.core.profiles import Profiles
 from vinecast.core.rule import cache_folder
 from vinecast.core.spread import Spread
@@ -64,6 +66,11 @@ from vinecast.sim.watch import CLASS_COLUMNS, OnSpread
 
 TOLD = "run.json"
 FAILED = ".failed"
+TRIES = ".tries"
+TRIES_MAX = 3
+"""Starts without an end after which a run is given up; Spark gives up all runs at a fourth failure."""
+CODE = 1
+"""Raise it when the same scenario would give other rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,7 @@ class RunSpec:
     data: str | None
     """The data folder."""
     places: dict[str, str]
-    """Names that stand for datasets of the lake → their folders."""
+    """Where the scenario names a file (``section.key``) → where that lies."""
     keep: tuple[str, ...]
     """What to write besides (``runs_tables.KEPT``)."""
 
@@ -99,17 +106,16 @@ def run_once(spec: RunSpec, store: Path) -> dict[str, Any]:
     begun = time.perf_counter()
     partial: Path | None = None
     try:
+        _count_start(store / f"{spec.run_id}{TRIES}")
         partial = Path(tempfile.mkdtemp(prefix=f".{spec.run_id}.", suffix=".partial", dir=store))
         simulate_s = _run(spec, partial)
-        told = {
-            **_row(spec),
-            **_weigh(partial, spec.tables),
-            "simulate_s": simulate_s,
-            "task_s": time.perf_counter() - begun,
-            **_here(),
+        about = {
+            "tables": {table.name: _weigh(_file(partial, table)) for table in spec.tables},
+            "timing": {"simulate_s": simulate_s, "task_s": time.perf_counter() - begun, **_here()},
         }
-        (partial / TOLD).write_text(json.dumps(told, sort_keys=True), encoding="utf-8")
+        (partial / TOLD).write_text(json.dumps(about, sort_keys=True), encoding="utf-8")
         _move_in(spec, partial, store)
+        told = _tell(spec, about)
     except Exception as error:
         if (
             told := finished(spec, store)
@@ -130,10 +136,41 @@ def finished(spec: RunSpec, store: Path) -> dict[str, Any] | None:
     if not all((folder / f"{table.name}.parquet").is_file() for table in spec.tables):
         return None
     try:
-        told: dict[str, Any] = json.loads((folder / TOLD).read_text(encoding="utf-8"))
+        return _tell(spec, json.loads((folder / TOLD).read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def failed(spec: RunSpec, store: Path) -> dict[str, Any] | None:
+    """What a run that failed in this sweep told of itself; None where there is nothing."""
+    try:
+        told: dict[str, Any] = json.loads((store / f"{spec.run_id}{FAILED}").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return told | {"settings": spec.settings}  # a grid may have found other names for the same scenario
+    return told
+
+
+def _tell(spec: RunSpec, about: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest row of a complete run. It speaks of what was asked for, whatever else the run wrote, and
+    by the names of today's grid: an earlier sweep may have had others for the same scenario."""
+    weights = [about["tables"][table.name] for table in spec.tables]
+    digests = "".join(weight["sha256"] for weight in weights)
+    return {
+        **_row(spec),
+        "rows": sum(weight["rows"] for weight in weights),
+        "bytes": sum(weight["bytes"] for weight in weights),
+        "sha256": hashlib.sha256(digests.encode()).hexdigest(),
+        **about["timing"],
+    }
+
+
+def _count_start(path: Path) -> None:
+    """Leave a mark; InputError when there are too many of starts that came to no end."""
+    with path.open("ab") as file:
+        before = file.tell()
+        file.write(b".")
+    if before >= TRIES_MAX:
+        raise InputError(f"its process died {before} times; was there enough memory?")
 
 
 def lost(spec: RunSpec, reason: str) -> dict[str, Any]:
@@ -240,7 +277,7 @@ def _placed(resolved: Resolved, places: Mapping[str, str]) -> Resolved:
     scenario = resolved.scenario
     for section, key in FILE_KEYS:
         table = getattr(scenario, section)
-        place = places.get(getattr(table, key) or "")
+        place = places.get(f"{section}.{key}")
         if place is not None:
             scenario = replace(scenario, **{section: replace(table, **{key: place})})
     return replace(resolved, scenario=scenario)
@@ -288,17 +325,11 @@ def _row(spec: RunSpec, status: str = "ok", error: str | None = None) -> dict[st
     }
 
 
-def _weigh(folder: Path, tables: tuple[Table, ...]) -> dict[str, Any]:
-    """Rows, bytes and one digest of the run's files."""
-    rows = size = 0
-    digest = hashlib.sha256()
-    for table in sorted(tables, key=lambda table: table.name):
-        path = _file(folder, table)
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-        rows += pq.read_metadata(path).num_rows
-        size += path.stat().st_size
-    return {"rows": rows, "bytes": size, "sha256": digest.hexdigest()}
+def _weigh(path: Path) -> dict[str, Any]:
+    """Rows, bytes and digest of a file."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"rows": pq.read_metadata(path).num_rows, "bytes": path.stat().st_size, "sha256": digest}
 
 
 def _here() -> dict[str, Any]:
@@ -324,8 +355,8 @@ def _move_in(spec: RunSpec, partial: Path, store: Path) -> None:
         place.rename(partial.with_suffix(".old"))  # an earlier run, which kept less
         partial.rename(place)
         shutil.rmtree(partial.with_suffix(".old"), ignore_errors=True)
-    with suppress(OSError):
-        (store / f"{spec.run_id}{FAILED}").unlink()
+    for mark in (FAILED, TRIES):
+        (store / f"{spec.run_id}{mark}").unlink(missing_ok=True)
 
 
 def _write_whole(path: Path, text: str) -> None:

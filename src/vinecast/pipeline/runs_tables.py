@@ -70,7 +70,7 @@ RUNS = declare(
     sha256=STRING,
 )
 """One row a run of a sweep: its place in the grid (settings: axis → value as JSON), the scenario as it was
-run (JSON), ``ok`` or ``failed`` with the reason, and rows, bytes and digest of all that it wrote."""
+run (JSON), ``ok`` or ``failed`` with the reason, and rows, bytes and digest of what the sweep keeps of it."""
 
 RUN_TIMINGS = declare(
     "run_timings", 1, run_id=STRING, simulate_s=DOUBLE, task_s=DOUBLE, host=STRING, process=LONG

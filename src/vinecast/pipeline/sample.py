@@ -12,7 +12,6 @@ with every level would soon take longer to make than to run, and files outlive t
 """
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -26,10 +25,21 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from vinecast.core.config import check, limited
+from vinecast.core.draws import SEED_MAX
 from vinecast.core.errors import InputError
 from vinecast.pipeline.degrees import ORIGINAL, SAMPLE, ccdf, degrees, statistics
-from vinecast.pipeline.lake import Lake
-from vinecast.pipeline.tables import CCDF, DEGREE_STATISTICS, DEGREES, EDGES, SAMPLE_EDGES, SAMPLES, USERS
+from vinecast.pipeline.lake import Lake, Published, abandoned, own_folder, sentences_for
+from vinecast.pipeline.tables import (
+    CCDF,
+    DEGREE_STATISTICS,
+    DEGREES,
+    EDGES,
+    SAMPLE_EDGES,
+    SAMPLES,
+    USERS,
+    Table,
+)
 from vinecast.sim.sample import random_numbers, start_order
 
 METHODS = ("breadth-first", "followees")
@@ -37,6 +47,7 @@ STARTS = 5
 """Random users that a breadth-first search starts from, as in sim/sample.py (S0: "a few")."""
 _CODE = 1  # raise it when the same graph would give another sample
 _RESTARTS = 64  # ours: candidates looked at together when a search has run out of users
+_SCRATCH = "_scratch-"
 _FOUND = "user long, rank long, level long"
 
 Keep = Callable[[DataFrame], DataFrame]
@@ -45,21 +56,22 @@ Keep = Callable[[DataFrame], DataFrame]
 
 @contextmanager
 def scratch(folder: Path) -> Iterator[Keep]:
-    """Keeps frames as Parquet files in a folder of their own, which is removed at the end."""
-    folder.mkdir(parents=True, exist_ok=True)
-    place = Path(tempfile.mkdtemp(prefix="_scratch-", dir=folder)).absolute()
-    place.chmod(0o755)
-    numbers = count()
+    """Keeps frames as Parquet files in a folder of their own, which is removed at the end; with it go those
+    of processes that died."""
+    with sentences_for(folder), own_folder(folder, _SCRATCH) as place:
+        numbers = count()
 
-    def keep(frame: DataFrame) -> DataFrame:
-        path = str(place / str(next(numbers)))
-        frame.write.parquet(path)
-        return frame.sparkSession.read.schema(frame.schema).parquet(path)
+        def keep(frame: DataFrame) -> DataFrame:
+            path = str(place.absolute() / str(next(numbers)))
+            frame.write.parquet(path)
+            return frame.sparkSession.read.schema(frame.schema).parquet(path)
 
-    try:
-        yield keep
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+        try:
+            for left in abandoned(folder, _SCRATCH):
+                shutil.rmtree(left, ignore_errors=True)
+            yield keep
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 class Users:
@@ -217,7 +229,7 @@ class SamplePlan:
 
     users: int
     """How many users."""
-    seed: int = 1
+    seed: int = limited(1, at_least=0, at_most=SEED_MAX)
     method: str = "breadth-first"
     """One of ``METHODS``."""
     start: tuple[int, ...] = ()
@@ -228,6 +240,7 @@ class SamplePlan:
             raise InputError(f'a sample is taken {" or ".join(METHODS)}, not "{self.method}"')
         if self.users < 1:
             raise InputError(f"a sample has at least one user, not {self.users}")
+        check(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,28 +259,43 @@ MADE = (SAMPLES, SAMPLE_EDGES, DEGREES, CCDF, DEGREE_STATISTICS)
 """What a sample consists of."""
 
 
+def find_graph(lake: Lake, dataset: str) -> tuple[Published, Published]:
+    """A graph's edges and users, which must be of one and the same."""
+    edges, users = lake.current(EDGES, dataset), lake.current(USERS, dataset)
+    if edges.fingerprint != users.fingerprint:
+        raise InputError(f"{lake.folder}: edges and users of {dataset!r} are of two graphs: ingest it again")
+    return edges, users
+
+
 def sample_made_from(lake: Lake, dataset: str, plan: SamplePlan) -> dict[str, Any]:
     """What a sample depends on."""
-    sources = {table.name: lake.current(table, dataset).fingerprint for table in (EDGES, USERS)}
-    return {"stage": "sample", "code": _CODE, "dataset": dataset, **sources, **asdict(plan)}
+    return _made_from(find_graph(lake, dataset), plan)
+
+
+def _made_from(graph: tuple[Published, Published], plan: SamplePlan) -> dict[str, Any]:
+    sources = {told.table: told.fingerprint for told in graph}
+    return {"stage": "sample", "code": _CODE, "dataset": graph[0].dataset, **sources, **asdict(plan)}
 
 
 def take_sample(spark: SparkSession, lake: Lake, dataset: str, name: str, plan: SamplePlan) -> SampleResult:
     """The job: sample the graph ``dataset`` and publish the sample as ``name``, unless it is there."""
-    made_from = sample_made_from(lake, dataset, plan)
+    graph = find_graph(lake, dataset)
+    made_from = _made_from(graph, plan)
     was_there = all(lake.is_fresh(table, name, made_from) for table in MADE)
     if not was_there:
-        edges, users = lake.read(spark, EDGES, dataset), lake.read(spark, USERS, dataset)
+        edges = lake.read_published(spark, EDGES, graph[0])
+        users = lake.read_published(spark, USERS, graph[1])
+
+        def published(table: Table, frame: DataFrame) -> DataFrame:
+            return lake.read_published(spark, table, lake.publish(table, name, frame, made_from))
+
         with scratch(lake.folder) as keep:
             found = find_users(edges, users, plan, keep)
-            lake.publish(SAMPLES, name, numbered(found, plan.seed, plan.users), made_from)
-        samples = lake.read(spark, SAMPLES, name)
-        lake.publish(SAMPLE_EDGES, name, edges_among(edges, samples), made_from)
-        kept_edges = lake.read(spark, SAMPLE_EDGES, name)
+            samples = published(SAMPLES, numbered(found, plan.seed, plan.users))
+        kept_edges = published(SAMPLE_EDGES, edges_among(edges, samples))
         both = degrees(users, edges, ORIGINAL).unionByName(degrees(samples, kept_edges, SAMPLE))
-        lake.publish(DEGREES, name, both, made_from)
-        lake.publish(CCDF, name, ccdf(lake.read(spark, DEGREES, name)), made_from)
-        lake.publish(DEGREE_STATISTICS, name, statistics(lake.read(spark, CCDF, name)), made_from)
+        shares = published(CCDF, ccdf(published(DEGREES, both)))
+        published(DEGREE_STATISTICS, statistics(shares))
     rows = lake.read(spark, DEGREE_STATISTICS, name).orderBy("kind", "graph").collect()
     return SampleResult(
         users=lake.current(SAMPLES, name).rows,

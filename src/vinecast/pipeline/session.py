@@ -29,6 +29,7 @@ _MIB = 1 << 20
 _TRIES = 4  # how often Spark tries a task before it gives up; in local mode it would be once
 _LOCAL_HEAP_MIB_MAX = 4096  # ours: no stage needs more, and the Python workers want the rest
 
+_PLAIN_LOCAL = re.compile(r"local(?:\[([0-9]+|\*)\])?")
 _MASTER = re.compile(r"local$|local\[|local-cluster\[|spark://|k8s://|yarn$")
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgtKMGT]")
 _PORTS = {"spark": 7077, "sc": 15002}  # Spark's own, where an address names none
@@ -81,6 +82,8 @@ class SessionConfig:
     @property
     def address(self) -> str:
         """What Spark is told to connect to."""
+        if self.master is not None and (plain := _PLAIN_LOCAL.fullmatch(self.master)):
+            return f"local[{plain[1] or 1},{_TRIES}]"
         return self.remote or self.master or f"local[{cores()},{_TRIES}]"
 
     @property

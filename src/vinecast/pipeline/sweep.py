@@ -25,8 +25,19 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from vinecast.core.errors import InputError
-from vinecast.pipeline.lake import Lake
-from vinecast.pipeline.runs import FAILED, RunSpec, arrow_row, as_told, finished, lost, run_tasks
+from vinecast.pipeline.lake import Lake, fingerprint_of
+from vinecast.pipeline.runs import (
+    CODE,
+    FAILED,
+    TRIES,
+    RunSpec,
+    arrow_row,
+    as_told,
+    failed,
+    finished,
+    lost,
+    run_tasks,
+)
 from vinecast.pipeline.runs_tables import ALWAYS, KEPT, RUN_TIMINGS, RUNS
 from vinecast.pipeline.tables import Table
 
@@ -95,12 +106,19 @@ def run_sweep(
     )
 
 
-def made_from(specs: list[RunSpec], failed: list[str]) -> dict[str, Any]:
+def made_from(specs: list[RunSpec], without: list[str]) -> dict[str, Any]:
     """What the tables of a sweep were made from: which runs, in which place of the grid, and which are not
     there. With a failure it is not what was asked for, so that the sweep counts as stale."""
     runs = {spec.run_id: spec.settings for spec in specs}
     keep = sorted({name for spec in specs for name in spec.keep})
-    return {"stage": "sweep", "runs": runs, "keep": keep} | ({"failed": sorted(failed)} if failed else {})
+    told = {"stage": "sweep", "code": CODE, "runs": runs, "keep": keep}
+    return told | ({"failed": sorted(without)} if without else {})
+
+
+def results_of(lake: Lake, dataset: str, table: Table = RUNS) -> dict[str, Any]:
+    """Which runs a table of a sweep is of, and what they wrote: all that belongs together has the same."""
+    found = lake.current(table, dataset)
+    return {"runs": found.fingerprint, "results": found.notes.get("results")}
 
 
 @contextmanager
@@ -123,8 +141,8 @@ def _store(lake: Lake, dataset: str) -> Iterator[Path]:
 
 
 def _clear(store: Path) -> None:
-    """Remove what tasks that were killed have left."""
-    for leaving in (*store.glob(".*.partial"), *store.glob(".*.old")):
+    """Remove what tasks that were killed have left; with it they are forgiven, and may be tried again."""
+    for leaving in (*store.glob(".*.partial"), *store.glob(".*.old"), *store.glob(f"*{TRIES}")):
         if leaving.is_dir():
             shutil.rmtree(leaving, ignore_errors=True)
         else:
@@ -134,7 +152,9 @@ def _clear(store: Path) -> None:
 def _run_missing(
     spark: SparkSession, store: Path, specs: list[RunSpec], there: int, progress: Progress | None
 ) -> dict[str, dict[str, Any]]:
-    """Run these; their manifest rows by run id."""
+    """Run these, those that promise to be long first, lest one be left alone at the end; their manifest rows
+    by run id."""
+    specs = sorted(specs, key=lambda spec: -spec.scenario["nodes"] * spec.scenario["cycles"])
     schema = to_arrow_schema(MANIFEST)
     frame = spark.range(0, len(specs), 1, len(specs)).mapInArrow(  # a partition a run
         run_tasks(specs, str(store), schema), MANIFEST
@@ -152,8 +172,8 @@ def _run_missing(
     while thread.is_alive():
         thread.join(POLL_S)
         if progress is not None:
-            done, failed = _look(store, specs)
-            progress(there + done, failed, len(specs) - done - failed)
+            done, gone = _look(store, specs)
+            progress(there + done, gone, len(specs) - done - gone)
     if isinstance(returned[0], pa.Table):
         return {row["run_id"]: as_told(row) for row in returned[0].to_pylist()}
     return _salvage(store, specs, returned[0])
@@ -169,8 +189,8 @@ def _look(store: Path, specs: list[RunSpec]) -> tuple[int, int]:
 
 
 def _salvage(store: Path, specs: list[RunSpec], error: Exception) -> dict[str, dict[str, Any]]:
-    """Spark gave up, after tasks were lost again and again: what is complete counts all the same."""
-    found = {spec.run_id: finished(spec, store) for spec in specs}
+    """Spark gave up, after tasks were lost again and again: what came to an end counts all the same."""
+    found = {spec.run_id: finished(spec, store) or failed(spec, store) for spec in specs}
     reason = f"its task was lost ({type(error).__name__}: {str(error).strip().partition(chr(10))[0]})"
     if not any(found.values()):
         raise InputError(f"{store}: Spark gave up on every run: {reason}") from error
@@ -179,8 +199,8 @@ def _salvage(store: Path, specs: list[RunSpec], error: Exception) -> dict[str, d
 
 def _publish(lake: Lake, dataset: str, specs: list[RunSpec], told: list[dict[str, Any]], store: Path) -> None:
     """New generations of all tables of the sweep; the manifest last, since whoever reads begins there."""
-    failed = [row["run_id"] for row in told if row["status"] != "ok"]
-    source = made_from(specs, failed)
+    source = made_from(specs, [row["run_id"] for row in told if row["status"] != "ok"])
+    notes = {"results": fingerprint_of({row["run_id"]: row["sha256"] for row in told})}
     kept = [table for name in source["keep"] for table in KEPT[name]]
     for table in (*ALWAYS, *kept):
         with lake.new_generation(table, dataset) as generation:
@@ -188,11 +208,11 @@ def _publish(lake: Lake, dataset: str, specs: list[RunSpec], told: list[dict[str
                 if row["status"] == "ok":
                     file = store / row["run_id"] / f"{table.name}.parquet"
                     _link(file, generation.folder / f"{row['run_id']}.parquet")
-            generation.commit(source)
+            generation.commit(source, notes)
     for table in (RUN_TIMINGS, RUNS):
         with lake.new_generation(table, dataset) as generation:
             pq.write_table(_manifest(table, told), generation.folder / "all.parquet", compression="zstd")
-            generation.commit(source)
+            generation.commit(source, notes)
 
 
 def _manifest(table: Table, told: list[dict[str, Any]]) -> pa.Table:

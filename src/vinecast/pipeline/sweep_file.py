@@ -16,7 +16,7 @@
 
 Where a scenario names a file, ``lake:NAME`` stands for a dataset of the lake: for ``workload.file`` a sample,
 for ``churn.trace`` sessions. A run's id is a digest of the scenario that is run, of the files that it reads
-and of this package's version: what has the same id has the same result.
+and of the versions of this package and of the tables: what has the same id has the same result.
 """
 
 import itertools
@@ -32,8 +32,8 @@ from vinecast import __version__
 from vinecast.core.draws import SEED_MAX
 from vinecast.core.errors import InputError
 from vinecast.pipeline.lake import Lake, fingerprint_of, fingerprint_of_file
-from vinecast.pipeline.runs import RunSpec
-from vinecast.pipeline.runs_tables import KEPT
+from vinecast.pipeline.runs import CODE, RunSpec
+from vinecast.pipeline.runs_tables import ALWAYS, KEPT
 from vinecast.pipeline.tables import SAMPLE_EDGES, SESSIONS, Table
 from vinecast.sim.sample import FILES
 from vinecast.sim.scenario import FILE_KEYS, Resolved, find_file, read_scenario
@@ -223,15 +223,16 @@ def _specify(resolved: Resolved, labels: dict[str, str], keep: tuple[str, ...], 
     for where in FILE_KEYS:
         name = getattr(getattr(scenario, where[0]), where[1])
         if name is not None:
-            places[name], digests[".".join(where)] = inputs.find(where, name, resolved.folder)
+            key = ".".join(where)
+            places[key], digests[key] = inputs.find(where, name, resolved.folder)
     if SYSTEMS[scenario.system].has_topics and scenario.workload.kind in FILES and inputs.data is not None:
         graph = ("workload", "kind")
         digests["workload.kind"] = inputs.find(graph, FILES[scenario.workload.kind][0], inputs.data)[1]
     table = resolved.table()
     told = {key: value for key, value in table.items() if key not in ("name", "description")}
-    run_id = fingerprint_of({"scenario": told, "inputs": digests, "version": __version__})[:16]
+    run = {"scenario": told, "inputs": digests, "version": __version__, "code": CODE, "tables": _versions()}
     return RunSpec(
-        run_id=run_id,
+        run_id=fingerprint_of(run)[:16],
         seed=scenario.seed,
         settings=labels,
         scenario=table,
@@ -240,3 +241,8 @@ def _specify(resolved: Resolved, labels: dict[str, str], keep: tuple[str, ...], 
         places=places,
         keep=keep,
     )
+
+
+def _versions() -> dict[str, int]:
+    """The version of every table that runs can write."""
+    return {table.name: table.version for tables in (ALWAYS, *KEPT.values()) for table in tables}

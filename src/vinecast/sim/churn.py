@@ -31,6 +31,8 @@ from vinecast.sim.textfile import lines_of
 _ON_OFF = purpose("churn.on_off")
 _SECOND_US = 1_000_000
 _SESSIONS_MAX = 10**8  # ours: 1.6 GB of sessions; beyond it the arguments are a slip, not a wish
+TIME_S_MAX = 1e11
+"""Three thousand years: a later time is a slip, and would not fit 64 bits of microseconds much longer."""
 _COUNT = re.compile(r"[0-9]{1,18}")
 _TIME = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")  # float() alone would take "nan", "1_0" and "-1"
 
@@ -142,6 +144,8 @@ def session_times(fields: list[str]) -> list[float]:
         time = float(text) if _TIME.fullmatch(text) else math.nan
         if not math.isfinite(time):
             raise ValueError(f"a time must be a finite number of seconds, not negative, but here is {text!r}")
+        if time > TIME_S_MAX:
+            raise ValueError(f"a time must be at most {TIME_S_MAX:.0e} seconds, not {text}")
         if times and time < times[-1]:
             session, before = i // 2 + 1, words[i - 1]
             if i % 2:

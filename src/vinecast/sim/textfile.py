@@ -11,6 +11,8 @@ from pathlib import Path
 from vinecast.core.errors import InputError
 
 GZIP_MAGIC = b"\x1f\x8b"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""What some editors put before UTF-8 text; it is no part of the first line."""
 
 
 def read_bytes(path: Path) -> bytes:
@@ -31,7 +33,7 @@ def read_bytes(path: Path) -> bytes:
 
 def lines_of(path: Path, comments: tuple[str, ...] = ("#",)) -> Iterator[tuple[int, str]]:
     """Numbered lines, stripped; blank lines and comments are left out."""
-    for number, raw in enumerate(read_bytes(path).split(b"\n"), start=1):
+    for number, raw in enumerate(read_bytes(path).removeprefix(BYTE_ORDER_MARK).split(b"\n"), start=1):
         try:
             line = raw.decode().strip()
         except UnicodeDecodeError:

@@ -1,8 +1,14 @@
 """From staged rows to tables: frames in, frames out, each ending in the columns of its table."""
 
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from vinecast.core.rule import rule
 from vinecast.pipeline.ingest.lines import TEXT_MAX
 from vinecast.pipeline.tables import (
     ACTIVITY,
@@ -54,13 +60,52 @@ def _set_aside(frame: DataFrame, file: str, reason: Column, text: Column) -> Dat
 
 
 def _checked_events(staged: DataFrame) -> DataFrame:
-    """Events of an FTA trace, with the latest end before each among the available ones of its component."""
-    before = (
-        Window.partitionBy("name", "available")
-        .orderBy("on_s", "off_s", "line")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    return staged.withColumn("busy_until_s", F.max("off_s").over(before))
+    """Events of an FTA trace, each available one with the end of the session before it in its component.
+
+    An event that starts before that end is left out and ends nothing: one slip does not take the good ones
+    after it along. So the end depends on what became of all events before, which no window can say.
+    """
+
+    def check(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        name, busy = "", np.full(1, NEVER)
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            names = np.array(batch.column("name").to_pylist(), dtype=np.object_)
+            first = np.append(names[0] != name, names[1:] != names[:-1])
+            ends = np.empty(names.size)
+            times = [batch.column(column).to_numpy() for column in ("on_s", "off_s")]
+            available = batch.column("available").to_numpy(zero_copy_only=False)
+            ends_before(first, available, times[0], times[1], busy, ends)
+            name = names[-1]
+            yield batch.append_column("busy_until_s", pa.array(ends))
+
+    ordered = staged.repartition("name").sortWithinPartitions("name", "on_s", "off_s", "line")
+    return ordered.mapInArrow(check, staged.withColumn("busy_until_s", F.lit(0.0)).schema)
+
+
+NEVER = -1.0  # before the first event of all; no time is negative
+
+
+@rule
+def ends_before(
+    first: NDArray[np.bool_],
+    available: NDArray[np.bool_],
+    on_s: NDArray[np.float64],
+    off_s: NDArray[np.float64],
+    busy: NDArray[np.float64],
+    ends: NDArray[np.float64],
+) -> None:
+    """The end of the session before each event of a component, in order of time; NEVER before the first.
+
+    first: whether a component begins; busy: [1], kept from one call to the next; all others: [event]
+    """
+    for event in range(on_s.size):
+        if first[event]:
+            busy[0] = NEVER
+        ends[event] = busy[0]
+        if available[event] and on_s[event] >= busy[0]:
+            busy[0] = off_s[event]
 
 
 _OVERLAPS = "available and busy_until_s > on_s"
@@ -70,7 +115,7 @@ def sessions_of_events(staged: DataFrame) -> DataFrame:
     """The sessions of an FTA trace, in seconds since its first event; overlapping ones are left out."""
     begin = staged.agg(F.min("on_s").alias("begin_s"))
     session = F.when(
-        F.expr(f"available and not coalesce({_OVERLAPS}, false)"),
+        F.expr(f"available and not ({_OVERLAPS})"),
         F.struct(
             (F.col("on_s") - F.col("begin_s")).alias("on_s"),
             (F.col("off_s") - F.col("begin_s")).alias("off_s"),

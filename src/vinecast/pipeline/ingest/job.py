@@ -21,7 +21,7 @@ from vinecast.pipeline.tables import QUARANTINE, TABLES, Table
 MAX_BAD = 0.01
 """The share of bad lines above which a file is refused."""
 
-_CODE = 1  # raise it when the same file would give other rows
+_CODE = 2  # raise it when the same file would give other rows
 
 _TABLES: Mapping[str, Mapping[str, Callable[[DataFrame], DataFrame] | None]] = {
     "edges": {"edges": None, "users": None},  # made without frames, by ``settle``
@@ -211,11 +211,18 @@ def _check_bad(plan: IngestPlan, result: Ingested) -> None:
         raise InputError(f"{path}: there is no {kind.holds} in it")
     if result.bad and kind.all_or_nothing:
         raise InputError(f"{path}: a {kind.about} must be whole, but {result.first_bad}")
-    if result.bad > max_bad * told or not result.good:
+    if too_many_bad(result.good, result.bad, max_bad):
         raise InputError(
             f"{path}: {result.bad:,} of {told:,} lines cannot be taken, which is more than {max_bad:.2%} "
             f"(--max-bad); the first is {result.first_bad}"
         )
+    if not result.good:
+        raise InputError(f"{path}: not one of {told:,} lines can be taken; the first is {result.first_bad}")
+
+
+def too_many_bad(good: int, bad: int, max_bad: float) -> bool:
+    """Whether the share of bad lines is above the limit."""
+    return bad > max_bad * (good + bad)
 
 
 def _set_aside(staged: DataFrame, plan: IngestPlan, aside: Generation, result: Ingested) -> Ingested:

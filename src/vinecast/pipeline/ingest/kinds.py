@@ -29,7 +29,7 @@ import pyarrow as pa
 from vinecast.core.errors import InputError
 from vinecast.pipeline.ingest.lines import RowOf, Taken, take_block, take_edges
 from vinecast.pipeline.ingest.splits import Block
-from vinecast.sim.churn import session_times
+from vinecast.sim.churn import TIME_S_MAX, session_times
 from vinecast.sim.network import RTT_MS_MAX, matrix_row, squareness_fault
 
 _LONG, _INTEGER, _DOUBLE, _STRING = pa.int64(), pa.int32(), pa.float64(), pa.string()
@@ -97,7 +97,7 @@ def session_row(line: str, number: int) -> tuple[Any, ...]:
     if _PLAIN_SESSIONS.fullmatch(rest):
         count, *_ = times = np.fromstring(rest, sep=" ")
         times = times[1:]
-        if times.size == 2 * count and np.isfinite(times).all() and (np.diff(times) >= 0).all():
+        if times.size == 2 * count and (times <= TIME_S_MAX).all() and (np.diff(times) >= 0).all():
             return number, name, times[0::2], times[1::2]
     checked = np.array(session_times(rest.split()))
     return number, name, checked[0::2], checked[1::2]
@@ -117,6 +117,8 @@ def event_row(line: str, number: int) -> tuple[Any, ...]:
         if not _SECONDS.fullmatch(text):
             raise ValueError(f"a time must be a number of seconds, not negative, but here is {text!r}")
     on_s, off_s = float(start), float(end)
+    if max(on_s, off_s) > TIME_S_MAX:
+        raise ValueError(f"a time must be at most {TIME_S_MAX:.0e} seconds, not {max(on_s, off_s):.0f}")
     if off_s < on_s:
         raise ValueError(f"the event ends ({end}) before it starts ({start})")
     return number, f"{platform}/{node}/{component}", kind == "1", on_s, off_s
@@ -197,6 +199,8 @@ def act_row(line: str, number: int) -> tuple[Any, ...]:
     act = _ACT.fullmatch(line)
     if act is None:
         raise ValueError("an act is two users, Unix seconds and RT, MT or RE, with blanks between")
+    if int(act[3]) > TIME_S_MAX:
+        raise ValueError(f"a time must be at most {TIME_S_MAX:.0e} seconds, not {act[3]}")
     return number, int(act[1]), int(act[2]), int(act[3]), act[4]
 
 

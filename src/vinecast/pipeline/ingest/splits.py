@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vinecast.core.errors import InputError
-from vinecast.sim.textfile import GZIP_MAGIC
+from vinecast.sim.textfile import BYTE_ORDER_MARK, GZIP_MAGIC
 
 SPLIT_BYTES = 32 << 20  # ours: a second or two of work for a task
 BLOCK_BYTES = 8 << 20  # ours: what a task holds in memory at a time
@@ -96,12 +96,16 @@ def blocks_of(split: Split, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
             if len(rest) > LINE_BYTES_MAX:
                 raise InputError(f"line {number} is longer than {LINE_BYTES_MAX >> 20} MiB: not a text file")
             continue
-        block = Block(rest + data[:cut], number)
+        block = Block(_text(rest + data[:cut], number), number)
         number += block.data.count(b"\n")
         rest = data[cut:]
         yield block
     if rest:
-        yield Block(rest, number)
+        yield Block(_text(rest, number), number)
+
+
+def _text(data: bytes, first_line: int) -> bytes:
+    return data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
 
 
 def _chunks(split: Split, block_bytes: int) -> Iterator[bytes]:
