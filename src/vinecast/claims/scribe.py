@@ -211,7 +211,8 @@ def churn_against_scribe(setup: Setup) -> Measured:
         [value for cycle, value in enumerate(series) if abs(cycle - crowd) >= CROWD]
         for series in (scribe.nodes_missing[0], poldercast.nodes_missing[0])
     ]
-    text += f"; {CROWD} cycles and more from the largest crowd: {_compared('nodes', *apart)}"
+    if len(apart[0]) > poldercast_churn.SETTLED:
+        text += f"; {CROWD} cycles and more from the largest crowd: {_compared('nodes', *apart)}"
     text += f" ({trace}, {cycles:,} cycles, {name}, {nodes:,} nodes, f = 2, informed exchange)"
     ratio = ratios["nodes that missed an event"]
     holds = ratio is not None and CHURN_RATIO / CHURN_WITHIN <= ratio <= CHURN_RATIO * CHURN_WITHIN

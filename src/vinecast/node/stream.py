@@ -7,8 +7,10 @@ queues, and what finds no room there is counted.
 import asyncio
 import base64
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Self
 
+from vinecast.core.errors import InputError
 from vinecast.node.node import Node
 from vinecast.node.subscription import Event, Subscription
 
@@ -104,6 +106,7 @@ class Stream:
         return False
 
     async def _say_when_ready(self) -> None:
-        for subscription in self.subscriptions:
-            await subscription.ready()
-        await self._news.put({"ready": True})
+        with suppress(InputError):  # the node was closed before
+            for subscription in self.subscriptions:
+                await subscription.ready()
+            await self._news.put({"ready": True})

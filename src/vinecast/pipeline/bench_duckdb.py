@@ -152,7 +152,13 @@ def regularity(base: duckdb.DuckDBPyConnection, trace: Path, slot_s: int, out: P
             "CREATE OR REPLACE TABLE presence AS "
             "SELECT node, slot, sum(part)::BIGINT AS online_us FROM pieces GROUP BY node, slot"
         )
-        _write(base, "FROM presence", out / f"presence-{name}.parquet")
+        _write(
+            base,
+            f"SELECT node, '{name}' AS cycle, {slot_s} AS slot_s, list_transform(range({slots}), "
+            f"lambda s: coalesce(online[s], 0) / {SECOND_US}.0) AS online_s FROM (SELECT node, "
+            "map_from_entries(list((slot::BIGINT, online_us))) AS online FROM presence GROUP BY node)",
+            out / f"presence-{name}.parquet",
+        )
         base.execute(
             "CREATE OR REPLACE TABLE regular AS SELECT node, slot, threshold FROM presence "
             "JOIN (SELECT unnest($1) AS observed, generate_subscripts($1, 1) - 1 AS slot) USING (slot) "
@@ -177,8 +183,9 @@ def regularity(base: duckdb.DuckDBPyConnection, trace: Path, slot_s: int, out: P
 
 def regularity_answer(base: duckdb.DuckDBPyConnection, out: Path) -> list[int]:
     """To be compared: on-line time, regular nodes, retained nodes, over all cycles, slots and thresholds."""
+    whole = f"list_sum(list_transform(online_s, lambda s: round(s * {SECOND_US})))::BIGINT"
     online = [
-        int(_one(base, f"SELECT sum(online_us) FROM '{out / f'presence-{cycle}.parquet'}'")[0])
+        int(_one(base, f"SELECT sum({whole}) FROM '{out / f'presence-{cycle}.parquet'}'")[0])
         for cycle in ("day", "week")
     ]
     counts = (
