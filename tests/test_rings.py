@@ -273,9 +273,9 @@ def test_who_is_being_talked_to_still_carries_events_until_it_should_have_answer
     world = World(5, [(3, 1), (4, 2), (6, 9)], topics, period_s=4.0)
     assert world.ask().to == 6
     assert world.row(0) == [4, 3, NOBODY, NOBODY] or 6 not in world.row(0)
-    assert 6 in world.node.carriers(0, 999_999).tolist()
-    assert 6 not in world.node.carriers(1, 999_999).tolist()  # it is not on that ring
-    assert 6 not in world.node.carriers(0, 1_000_000).tolist()  # a quarter of the period is over
+    assert 6 in world.node.carriers(0, 499_999).tolist()
+    assert 6 not in world.node.carriers(1, 499_999).tolist()  # it is not on that ring
+    assert 6 not in world.node.carriers(0, 500_000).tolist()  # an eighth of the period is over
     assert 6 not in world.row(0)  # nothing was changed by asking
 
 

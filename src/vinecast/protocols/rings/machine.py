@@ -21,7 +21,7 @@ from vinecast.protocols.rings import informed, rules
 from vinecast.protocols.rings.rules import Ages, Peers, Topics
 
 TIMER = "rings"
-ANSWER_WITHIN = 4
+ANSWER_WITHIN = 8
 """The part of a period in which an answer is still expected: less than there is between two layers' turns."""
 NO_PEERS: Peers = np.empty(0, dtype=np.int32)
 EXCHANGES = ("paper", "informed")
