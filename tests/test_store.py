@@ -366,12 +366,14 @@ def test_one_folder_one_process(tmp_path: Path) -> None:
         sys.stdin.readline()
         """,
     )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "open\n"
-    assert "is in use by another node" in refusal(tmp_path)
-    holder.kill()
-    holder.wait()
-    holder.stdout.close()
+    with holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "open\n"
+            with pytest.raises(InputError, match="is in use by another node"):
+                asyncio.run(Store.open(tmp_path, NODE))  # the holder may be writing: bytes prove nothing
+        finally:
+            holder.kill()
 
     async def hold(store: Store) -> str:
         with pytest.raises(InputError, match="is in use by another node"):
