@@ -235,6 +235,8 @@ def test_another_network_is_said_to_be_one(start: Start, tmp_path: Path) -> None
         (["net", "0"], "argument N: '0' is not a whole number"),
         (["net", "5", "--topics", "3", "--subscriptions", "4"], "a node cannot subscribe to 4 of 3 topics"),
         (["net", "5", "--seconds", "-1"], "--seconds must be a number of seconds, not -1"),
+        (["net", "5", "--kill", "0.3"], "a share of 0.3 of 1 processes cannot be killed"),
+        (["net", "5", "--churn", "--compare"], "--compare is for a network that nobody leaves"),
         (["net", "5", "--period", "0"], "period_s must be at least 0.05, not 0.0"),
     ],
     ids=str,
@@ -276,6 +278,31 @@ def test_a_local_network(start: Start) -> None:
     assert summary["hops_mean"] >= 1
     assert summary["duplication"] > 0
     assert "nodes up 6/6 · rings complete " in err
+
+
+def test_a_local_network_and_its_simulated_twin(start: Start) -> None:
+    code, out, err = start(*NET, "--seconds", "2", "--compare", "--json").end()
+    assert code == 0, err
+    told = json.loads(out)
+    live, twin = told["deliveries"], told["simulated"]
+    assert live["expected"] == live["got"] == twin["expected"] == twin["got"] > 0
+    assert (twin["repeated"], twin["strays"]) == (0, 0)
+    assert abs(told["hops_mean"] - twin["hops_mean"]) < 0.2  # three on a ring: nobody is far away
+    assert abs(told["duplication"] - twin["duplication"]) < 0.3
+
+
+def test_a_part_of_a_local_network_is_killed_and_comes_back(start: Start) -> None:
+    size = ("net", "8", "--process-nodes", "2", "--topics", "3", "--subscriptions", "2", "--period", "0.2")
+    code, out, err = start(*size, "--rate", "20", "--kill", "0.25", "--json").end()
+    assert code == 0, err
+    told = json.loads(out)
+    crash = told["crash"]
+    assert (told["up"], told["left"], told["came_back"]) == (8, 2, 2)
+    assert crash["killed"] == crash["came_back"] == 2
+    assert crash["with_their_identity"] == crash["with_their_subscriptions"] == 2
+    assert crash["events"] > 0
+    assert crash["whole_again_after_cycles"] <= 20
+    assert crash["got_after_return"] == crash["due_after_return"] > 0
 
 
 def test_a_local_network_with_churn_ends_on_a_signal(start: Start) -> None:

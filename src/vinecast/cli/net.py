@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from vinecast.node.net import LocalNetwork
 
+LOOPBACK_MS = (0.5, 5.0)
+"""One-way latencies of the simulated twin, in milliseconds: about what a frame takes from node to node when
+some tens of nodes share a processor."""
 LOOK_S = 0.25
 LINE_S = 2.0
 """Seconds between two looks at a terminal, and between two lines elsewhere."""
@@ -41,7 +44,14 @@ def add_net(commands: Any, command: Command) -> None:
         "run a local network of live nodes and watch it",
         "vinecast net 25 --churn --seconds 60",
     )
-    parser.add_argument("nodes", type=positive, metavar="N", help="nodes, about 25 a process")
+    parser.add_argument("nodes", type=positive, metavar="N", help="how many nodes")
+    parser.add_argument(
+        "--process-nodes",
+        type=positive,
+        default=25,
+        metavar="N",
+        help="nodes that share a process (default: %(default)s)",
+    )
     parser.add_argument("--topics", type=positive, default=10, metavar="N", help="default: %(default)s")
     parser.add_argument(
         "--subscriptions", type=positive, metavar="N", help="topics a node (default: 4, or all if fewer)"
@@ -71,6 +81,18 @@ def add_net(commands: Any, command: Command) -> None:
         metavar="S",
         help="how long to publish, once all rings are complete (default: until Ctrl-C)",
     )
+    parser.add_argument(
+        "--kill",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="kill this share of the processes while the others publish, and start them again later",
+    )
+    parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="afterwards simulate the same network: same ids, subscriptions and publications",
+    )
     parser.add_argument("--seed", type=seed, default=1, metavar="N", help="default: %(default)s")
 
 
@@ -87,15 +109,26 @@ def net(arguments: argparse.Namespace) -> int:
         period_s=arguments.period,
         rate=arguments.rate,
         churn=arguments.churn,
+        kill=arguments.kill,
+        process_nodes=arguments.process_nodes,
         seed=arguments.seed,
     )
+    if arguments.compare and (config.churn or config.kill):
+        raise InputError("--compare is for a network that nobody leaves: without --churn and --kill")
     from vinecast.node.logs import set_up_logging
 
     set_up_logging()
-    return run(_net(config, arguments.seconds, arguments.json))
+    summary, network = run(_net(config, arguments.seconds, arguments.json))
+    if arguments.compare:
+        summary["simulated"] = _twin(network)
+    if arguments.json:
+        print_json(summary)
+    else:
+        make_console().print(_conclusion(summary), highlight=False, markup=False, soft_wrap=True)
+    return 1 if summary["trouble"] else 0
 
 
-async def _net(config: Any, seconds: float | None, as_json: bool) -> int:
+async def _net(config: Any, seconds: float | None, as_json: bool) -> "tuple[dict[str, Any], LocalNetwork]":
     from vinecast.node.net import LocalNetwork
 
     async with LocalNetwork(config) as network:
@@ -108,7 +141,10 @@ async def _net(config: Any, seconds: float | None, as_json: bool) -> int:
                     starting.result()
                     if seconds is not None and end is None and network.started.is_set():
                         end = time.monotonic() + seconds
-                if (end is not None and time.monotonic() >= end) or network.is_dead:
+                over = end is not None and time.monotonic() >= end
+                if network.crash is not None:
+                    over = network.crash.done.is_set() and (over or seconds is None)
+                if over or network.is_dead:
                     break
                 view.look()
                 await asyncio.wait([stopping], timeout=LOOK_S)
@@ -120,11 +156,26 @@ async def _net(config: Any, seconds: float | None, as_json: bool) -> int:
             await network.settle()
             view.look()
             summary = network.summary()
-    if as_json:
-        print_json(summary)
-    else:
-        make_console().print(_conclusion(summary), highlight=False, markup=False, soft_wrap=True)
-    return 1 if summary["trouble"] else 0
+    return summary, network
+
+
+def _twin(network: "LocalNetwork") -> dict[str, Any]:
+    """What the simulator makes of the same network."""
+    from dataclasses import asdict
+
+    from vinecast.sim.twin import Publication, run_twin
+
+    members, judged = network.tally.members, network.tally.judged
+    begin_s = min((event.at_s for event in judged), default=0.0)
+    outcome = run_twin(
+        [member.point for member in members],
+        [member.topics for member in members],
+        [Publication(event.at_s - begin_s, event.publisher, event.topic) for event in judged],
+        network.config.system.system,
+        LOOPBACK_MS,
+        network.config.seed,
+    )
+    return asdict(outcome)
 
 
 class _Lines:
@@ -237,8 +288,39 @@ def _conclusion(summary: dict[str, Any]) -> str:
         f"{summary['events']:,} events: {got:,} of {due:,} expected deliveries, "
         f"{summary['hops_mean']:.2f} hops, duplication {summary['duplication']:.2f}.",
         f"A node took {memory:.1f} MB of memory and {cpu_s:.2f} s of CPU.",
+        *_about_crash(summary.get("crash")),
+        *_about_twin(summary),
         *(f"trouble: {text}" for text in summary["trouble"]),
         "",
         *NEXT,
     ]
     return "\n".join(lines)
+
+
+def _about_crash(crash: dict[str, Any] | None) -> list[str]:
+    if crash is None:
+        return []
+    killed = crash["killed"]
+    return [
+        f"{killed} nodes were killed: in the cycles without them the others got {crash['got']:,} of "
+        f"{crash['due']:,} deliveries, and all of them from cycle {crash['whole_again_after_cycles']} on.",
+        f"{crash['came_back']} of {killed} came back, {crash['with_their_identity']} with their identity, "
+        f"{crash['with_their_subscriptions']} with their subscriptions; from then on "
+        f"{crash['got_after_return']:,} of {crash['due_after_return']:,} deliveries.",
+    ]
+
+
+def _about_twin(summary: dict[str, Any]) -> list[str]:
+    twin = summary.get("simulated")
+    if twin is None:
+        return []
+    deliveries = summary["deliveries"]
+    rows = [
+        ("deliveries", *(f"{one['got']:,}/{one['expected']:,}" for one in (deliveries, twin)), ""),
+        *(
+            (name, f"{summary[key]:.3f}", f"{twin[key]:.3f}", f"{summary[key] / (twin[key] or 1) - 1:+.1%}")
+            for name, key in (("hops", "hops_mean"), ("duplication", "duplication"))
+        ),
+    ]  # fmt: skip
+    head = ("", "live", "simulated", "live against simulated")
+    return ["", *("{:<12}{:>18}{:>18}{:>24}".format(*row).rstrip() for row in (head, *rows))]

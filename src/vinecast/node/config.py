@@ -13,6 +13,8 @@ from vinecast.protocols.rings import RingsConfig
 from vinecast.protocols.vicinity import VicinityConfig
 from vinecast.systems.poldercast import SHORTCUTS, PolderCastConfig
 
+PATIENCE_PERIODS = 4
+"""Periods that a partner may take for its answer (ours); until then it counts as a neighbour."""
 EVENT_BYTES_MAX = BLOCK_BYTES_MAX + SEAL_BYTES_MAX + 64
 """The largest frame that an event can need."""
 
@@ -65,5 +67,5 @@ class NodeConfig:
             remember_s=self.remember_s,
             cyclon=CyclonConfig(period_s=self.period_s),
             vicinity=VicinityConfig(period_s=self.period_s),
-            rings=RingsConfig(period_s=self.period_s),
+            rings=RingsConfig(period_s=self.period_s, answer_within=PATIENCE_PERIODS),
         )

@@ -7,19 +7,18 @@ complete, or after a while without that.
 """
 
 import asyncio
-import contextlib
 import random
-import sys
+import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from vinecast.core.config import as_table, check, limited
 from vinecast.core.errors import InputError
 from vinecast.node.config import NodeConfig
+from vinecast.node.net_crash import Crash
 from vinecast.node.net_messages import (
-    LINE_BYTES_MAX,
     Begin,
     Command,
     Down,
@@ -29,14 +28,12 @@ from vinecast.node.net_messages import (
     Report,
     StartNode,
     StopNode,
+    Told,
     Up,
-    Warm,
-    line,
-    told_decoder,
 )
+from vinecast.node.net_processes import Processes
 from vinecast.node.net_tally import Tally
 
-PROCESS_NODES = 25  # ours: nodes that share a process
 REPORT_S = 0.5  # ours
 CONTACTS = 3  # ours: nodes that a new one is told to join
 PATIENCE_CYCLES = 5  # ours: an event is judged after so many cycles
@@ -45,7 +42,6 @@ UNREADY_CYCLES = 60  # ours: publishing begins without complete rings after so m
 AWAY_CYCLES = 5  # ours: how long a node stays away
 SLOW_S = 4.0  # ours: a process that is not ready by then compiles
 TROUBLE_MAX = 20  # ours: nobody reads more
-END_S = 15.0  # ours: for a process to end before it is killed
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +59,10 @@ class NetConfig:
     """Events a second, of all nodes together."""
     churn: float = limited(0.0, at_least=0.0, at_most=60.0)
     """The share of the nodes that leave each minute, and come back a few cycles later."""
+    kill: float = limited(0.0, at_least=0.0, at_most=0.9)
+    """The share of the processes that are killed, all at once, while the others publish; see ``Crash``."""
+    process_nodes: int = limited(25, at_least=1, at_most=1000)
+    """Nodes that share a process."""
     seed: int = limited(1, at_least=0)
     network: str = "local"
 
@@ -72,16 +72,26 @@ class NetConfig:
             raise InputError(
                 f"a node cannot subscribe to {self.subscriptions} of {self.topics} topics: more --topics"
             )
+        if self.kill and not 1 <= self.killed < self.processes:
+            raise InputError(
+                f"a share of {self.kill:g} of {self.processes} processes cannot be killed: "
+                f"fewer nodes a process (now {self.process_nodes})"
+            )
 
+    @property
+    def processes(self) -> int:
+        """How many processes the nodes share."""
+        return -(-self.nodes // self.process_nodes)
 
-@dataclass
-class _Process:
-    """A worker process as the parent holds it."""
+    @property
+    def killed(self) -> int:
+        """How many of them are killed."""
+        return round(self.kill * self.processes)
 
-    number: int
-    process: asyncio.subprocess.Process
-    warm: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: bool = False
+    @property
+    def system(self) -> NodeConfig:
+        """What its nodes are like."""
+        return NodeConfig(period_s=self.period_s)
 
 
 class LocalNetwork:
@@ -101,7 +111,12 @@ class LocalNetwork:
         self._started_s: float | None = None
         self._settled_s: float | None = None
         self._draw = draw
-        self._processes: list[_Process] = []
+        self._folder = tempfile.TemporaryDirectory(prefix="vinecast-net-") if config.kill else None
+        begin = Begin(
+            config.network, as_table(config.system), REPORT_S, self._folder.name if self._folder else None
+        )
+        self.processes = Processes(begin, self._hear, self._on_ended)
+        self.crash = Crash(self) if config.kill else None
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting: dict[tuple[type[Any], int], asyncio.Future[None]] = {}
         self._begun = time.monotonic()
@@ -118,32 +133,29 @@ class LocalNetwork:
     async def start(self, say: Callable[[str], None] = lambda text: None) -> None:
         """Start the processes, then the nodes, each joining some that are up."""
         config = self.config
-        begin = Begin(config.network, as_table(NodeConfig(period_s=config.period_s)), REPORT_S)
         say("starting processes")
-        await self._spawn(begin, 1)  # one alone first: what it compiles is there for the others
         slow = asyncio.get_running_loop().call_later(SLOW_S, say, "compiling rules, once …")
-        await self._unless_dead(self._processes[0].warm.wait())
+        await self._unless_dead(self.processes.spawn(0))  # alone: what it compiles is there for the others
         slow.cancel()
-        await self._spawn(begin, self.processes - 1)
-        await self._unless_dead(*(one.warm.wait() for one in self._processes))
+        await self._unless_dead(*(self.processes.spawn(number) for number in range(1, config.processes)))
         say("starting nodes")
-        await self._unless_dead(self._start_node(0))
-        await self._unless_dead(*(self._start_nodes_of(one.number) for one in self._processes))
+        await self._unless_dead(self.start_node(0))
+        await self._unless_dead(*(self._start_nodes_of(number) for number in range(config.processes)))
         self._all_up_s = self.elapsed_s
         self._tasks.append(asyncio.create_task(self._publish()))
         if config.churn:
             self._tasks.append(asyncio.create_task(self._churn()))
+        if self.crash is not None:
+            self._tasks.append(asyncio.create_task(self.crash.run()))
 
     async def close(self) -> None:
         """End everything: nodes leave in good order, processes that do not end are killed."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for one in self._processes:
-            if one.process.stdin is not None:
-                one.process.stdin.close()
-        await asyncio.gather(*(self._bury(one.process) for one in self._processes))
-        self._processes = []
+        await self.processes.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     async def settle(self) -> None:
         """Publish no more, and wait until what is under way is judged."""
@@ -154,14 +166,7 @@ class LocalNetwork:
 
     def kill(self) -> None:
         """End everything at once."""
-        for one in self._processes:
-            with contextlib.suppress(ProcessLookupError):
-                one.process.kill()
-
-    @property
-    def processes(self) -> int:
-        """How many processes the nodes share."""
-        return -(-self.config.nodes // PROCESS_NODES)
+        self.processes.kill_all()
 
     @property
     def all_up(self) -> bool:
@@ -181,7 +186,7 @@ class LocalNetwork:
     @property
     def is_dead(self) -> bool:
         """Whether no process is left that could do anything."""
-        return bool(self._processes) and all(one.ended for one in self._processes)
+        return self.processes.all_ended
 
     @property
     def elapsed_s(self) -> float:
@@ -194,31 +199,11 @@ class LocalNetwork:
 
     # Processes.
 
-    async def _spawn(self, begin: Begin, count: int) -> None:
-        for _ in range(count):
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "vinecast.node.net_worker"),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                limit=LINE_BYTES_MAX,
-                start_new_session=True,  # Ctrl-C on the terminal is for the parent alone
-            )
-            one = _Process(len(self._processes), process)
-            self._processes.append(one)
-            assert process.stdin is not None
-            process.stdin.write(line(begin))
-            self._tasks.append(asyncio.create_task(self._listen(one)))
-
-    async def _listen(self, one: _Process) -> None:
-        """Hear what a process tells, until it ends."""
-        assert one.process.stdout is not None
-        async for text in one.process.stdout:
-            self._hear(one, text)
-        told = f"process {one.number} ended by itself (exit code {await one.process.wait()})"
-        self._note_trouble(told)
-        one.ended = True
-        one.warm.set()
-        for number in self._numbers_of(one.number):
+    def _on_ended(self, process: int, why: str) -> None:
+        """A process is gone; a word on why, if nobody wanted that."""
+        if why:
+            self._note_trouble(why)
+        for number in self.numbers_of(process):
             for kind in (Up, Down):
                 self._resolve(kind, number)
             if self.tally.members[number].up:
@@ -228,13 +213,12 @@ class LocalNetwork:
         if len(self.trouble) < TROUBLE_MAX:
             self.trouble.append(text)
 
-    def _hear(self, one: _Process, text: bytes) -> None:
-        message = told_decoder.decode(text)
+    def _hear(self, process: int, message: Told) -> None:
         match message:
-            case Warm():
-                one.warm.set()
-            case Up(number, point, address):
+            case Up(number, point, address, topics):
                 self.tally.on_up(number, point, address)
+                if self.crash is not None:
+                    self.crash.on_up(number, point, topics)
                 self._resolve(Up, number)
             case Ready(number):
                 self.tally.on_ready(number)
@@ -244,7 +228,7 @@ class LocalNetwork:
                 self._note_trouble(f"node {number}: {why}")
                 self._resolve(Up, number)
             case Report():
-                self.tally.on_report(one.number, message)
+                self.tally.on_report(process, message)
                 self._look_at_rings()
 
     def _resolve(self, kind: type[Any], number: int) -> None:
@@ -257,27 +241,14 @@ class LocalNetwork:
         if self.trouble:
             raise InputError(f"the network could not start: {self.trouble[0]}")
 
-    async def _bury(self, process: asyncio.subprocess.Process) -> None:
-        try:
-            async with asyncio.timeout(END_S):
-                await process.wait()
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-
     # Nodes.
 
-    def _numbers_of(self, process: int) -> range:
+    def numbers_of(self, process: int) -> range:
         """The nodes of a process: every so-manieth, so that processes are equally full."""
-        return range(process, self.config.nodes, self.processes)
+        return range(process, self.config.nodes, self.config.processes)
 
     async def _tell(self, command: Command) -> None:
-        stdin = self._processes[command.node % self.processes].process.stdin
-        assert stdin is not None
-        with contextlib.suppress(ConnectionError):  # its end is noticed where it is listened to
-            stdin.write(line(command))
-            await stdin.drain()
+        await self.processes.tell(command.node % self.config.processes, command)
 
     async def _tell_and_wait(self, command: Command, kind: type[Any]) -> None:
         future = asyncio.get_running_loop().create_future()
@@ -285,16 +256,21 @@ class LocalNetwork:
         await self._tell(command)
         await future
 
-    async def _start_node(self, number: int) -> None:
-        if self.tally.members[number].up:
+    async def start_node(self, number: int) -> None:
+        """Start a node; one that was killed is told nothing: its folder knows who it is and whom it knew."""
+        member = self.tally.members[number]
+        if member.up:
+            return
+        if self.crash is not None and number in self.crash.killed:
+            await self._tell_and_wait(StartNode(number, [], []), Up)
             return
         up = self.addresses()
         join = self._draw.sample(up, min(CONTACTS, len(up)))
-        await self._tell_and_wait(StartNode(number, list(self.tally.members[number].topics), join), Up)
+        await self._tell_and_wait(StartNode(number, list(member.topics), join), Up)
 
     async def _start_nodes_of(self, process: int) -> None:
-        for number in self._numbers_of(process):
-            await self._start_node(number)
+        for number in self.numbers_of(process):
+            await self.start_node(number)
 
     def _look_at_rings(self) -> None:
         """Note when all rings are complete; begin to publish then, or when that has taken too long."""
@@ -343,7 +319,7 @@ class LocalNetwork:
         self.tally.on_leaving(number)
         await self._tell_and_wait(StopNode(number), Down)
         await asyncio.sleep(AWAY_CYCLES * self.config.period_s)
-        await self._start_node(number)
+        await self.start_node(number)
 
     # What came of it.
 
@@ -355,7 +331,7 @@ class LocalNetwork:
         totals = tally.totals
         return {
             **{key: value for key, value in asdict(self.config).items() if key != "network"},
-            "processes": self.processes,
+            "processes": self.config.processes,
             "seconds": round(self.elapsed_s, 3),
             "up": len(tally.up),
             "left": tally.left,
@@ -377,5 +353,6 @@ class LocalNetwork:
             "resident_mb": round(resident / 1e6, 1),
             "resident_mb_per_node": round(resident / 1e6 / self.config.nodes, 2),
             "cpu_s": round(sum(report.cpu_s for report in tally.reports.values()), 2),
+            **({"crash": self.crash.summary()} if self.crash is not None else {}),
             "trouble": self.trouble,
         }

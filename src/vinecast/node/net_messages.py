@@ -12,10 +12,15 @@ class Begin(Struct, tag="begin"):
     network: str
     config: dict[str, Any]
     report_s: float
+    folder: str | None = None
+    """Where each node has a folder of its own; without one, nodes forget."""
 
 
 class StartNode(Struct, tag="start"):
-    """Start a node, which subscribes to these topics and joins at these addresses."""
+    """Start a node, which subscribes to these topics and joins at these addresses.
+
+    Without topics, one that has a folder reads what it did before.
+    """
 
     node: int
     topics: list[str]
@@ -41,11 +46,12 @@ class Warm(Struct, tag="warm"):
 
 
 class Up(Struct, tag="up"):
-    """A node is up; ``point`` is its point on the circle."""
+    """A node is up; ``point`` is its point on the circle, ``topics`` what it brought from before."""
 
     node: int
     point: int
     address: str
+    topics: list[str]
 
 
 class Ready(Struct, tag="ready"):

@@ -14,11 +14,14 @@ Pure: it is told what happened and when. It knows every node, and so knows where
 from bisect import bisect_left
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from itertools import islice
 
 from vinecast.node.net_messages import Report
 
 LATEST = 6
 """Judged events that are shown."""
+JUDGED_MAX = 100_000
+"""… and that are remembered, the latest ones (ours)."""
 
 _CIRCLE = 1 << 64
 
@@ -55,6 +58,8 @@ class Judged:
 
     number: int
     topic: str
+    publisher: int
+    at_s: float
     due: int
     got: int
     hops_mean: float
@@ -82,7 +87,7 @@ class Tally:
     def __init__(self, subscriptions: list[tuple[str, ...]], patience_s: float) -> None:
         self.members = [Member(number, topics) for number, topics in enumerate(subscriptions)]
         self.totals = Totals()
-        self.latest: deque[Judged] = deque(maxlen=LATEST)
+        self.judged: deque[Judged] = deque(maxlen=JUDGED_MAX)
         self.reports: dict[int, Report] = {}
         """The latest of each process."""
         self.delivered = self.left = self.came_back = 0
@@ -160,7 +165,9 @@ class Tally:
         totals.received += len(hops)
         totals.hops_max = max(totals.hops_max, *hops, 0)
         mean = sum(hops) / len(hops) if hops else 0.0
-        self.latest.append(Judged(event.number, event.topic, len(event.due), got, mean))
+        self.judged.append(
+            Judged(event.number, event.topic, event.publisher, event.at_s, len(event.due), got, mean)
+        )
 
     # What is true.
 
@@ -168,6 +175,11 @@ class Tally:
     def up(self) -> list[Member]:
         """The nodes that are up."""
         return [member for member in self.members if member.up]
+
+    @property
+    def latest(self) -> list[Judged]:
+        """The events that were judged last."""
+        return list(islice(reversed(self.judged), LATEST))[::-1]
 
     @property
     def on_their_way(self) -> int:

@@ -65,6 +65,7 @@ class Worker:
     def __init__(self, begin: Begin, out: asyncio.StreamWriter) -> None:
         self._network, self._config = begin.network, read(NodeConfig, begin.config, "config")
         self._report_s = begin.report_s
+        self._folder = Path(begin.folder) if begin.folder is not None else None
         self._out = out
         self._members: dict[int, _Member] = {}
         self._identities: dict[int, Identity] = {}
@@ -108,14 +109,24 @@ class Worker:
 
     async def _start(self, command: StartNode) -> None:
         number = command.node
-        identity = self._identities.setdefault(number, Identity.ephemeral())
-        node = Node(join=command.join, network=self._network, config=self._config, identity=identity)
+        node = self._make(number, command.join)
         await node.start()
         member = self._members[number] = _Member(node)
-        await self._tell(Up(number, int.from_bytes(node.id[:8], "big"), node.address))
-        subscriptions = [node.subscribe(topic) for topic in command.topics]
+        brought = node.topics()
+        await self._tell(Up(number, int.from_bytes(node.id[:8], "big"), node.address, brought))
+        subscriptions = [node.subscribe(topic) for topic in command.topics or brought]
         member.tasks = [asyncio.create_task(self._read(number, one)) for one in subscriptions]
         member.tasks.append(asyncio.create_task(self._wait_until_ready(number, subscriptions)))
+
+    def _make(self, number: int, join: list[str]) -> Node:
+        """A node that is the same one whenever it is started: by its folder, or by this process's memory."""
+        if self._folder is not None:
+            folder = self._folder / f"node-{number}"
+            return Node(join=join, network=self._network, config=self._config, folder=folder)
+        if number not in self._identities:
+            self._identities[number] = Identity.ephemeral()
+        identity = self._identities[number]
+        return Node(join=join, network=self._network, config=self._config, identity=identity)
 
     async def _stop(self, number: int) -> None:
         member = self._members.pop(number, None)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vinecast.core.config import check, limited
 from vinecast.core.draws import SEED_MAX
@@ -57,6 +58,8 @@ from vinecast.protocols.vicinity import Vicinity, VicinityAnswer, VicinityConfig
 from vinecast.protocols.vicinity import machine as vicinity
 
 SHORTCUTS = ("both", "mixed", "cyclon", "vicinity")
+
+Peers = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,19 @@ class PolderCastEvent:
     hops: int
 
 
+class _Route:
+    """Whom the events of a topic go to: found once, and good until something changes in the views."""
+
+    __slots__ = ("ring", "shortcuts", "until_us")
+
+    def __init__(self, ring: Peers, until_us: int) -> None:
+        self.ring = ring
+        """Who carries the topic. [place]"""
+        self.until_us = until_us
+        self.shortcuts: dict[str, Peers] = {}
+        """Which views → the subscribers in them, in order."""
+
+
 class PolderCast:
     """The machine. ``profiles`` is the table of peers, ``scratch`` working memory that machines may share."""
 
@@ -129,6 +145,10 @@ class PolderCast:
         self._scratch = scratch
         self._rows = {topic: row for row, topic in enumerate(profiles.topics_of(me).tolist())}
         self._seen: OrderedDict[int, int] = OrderedDict()
+        self._routes: dict[int, _Route] = {}
+        self._routed_at = -1
+        self._targets = np.empty(config.fanout + 2, dtype=np.int32)
+        self._others = np.empty(config.vicinity.view_size + config.cyclon.view_size, dtype=np.int32)
         self._silence = SilenceMemory()
         third = config.period_us // 3
         self.cyclon = Cyclon(config.cyclon, seed, me)
@@ -160,6 +180,10 @@ class PolderCast:
         match event:
             case Received(sender, PolderCastEvent() as message):
                 return self._receive(sender, message, now_us)
+            case Publish(topic, number):
+                return self._publish(topic, number, now_us)
+        self._routes.clear()
+        match event:
             case Received(_, VicinityRequest() | VicinityAnswer()):
                 return self.vicinity.handle(event, now_us) if self.config.with_vicinity else []
             case Received(_, RingsRequest() | RingsAnswer()):
@@ -168,8 +192,6 @@ class PolderCast:
                 return self.cyclon.handle(event, now_us)
             case TimerFired(name):
                 return self._ring(name, event, now_us)
-            case Publish(topic, number):
-                return self._publish(topic, number, now_us)
             case Subscribe(topic):
                 return self._resubscribe(np.union1d(self._topics, [topic]))
             case Unsubscribe(topic):
@@ -193,8 +215,8 @@ class PolderCast:
         return self.cyclon, self.rings
 
     @property
-    def _topics(self) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-        topics: np.ndarray[tuple[int], np.dtype[np.int32]] = self.profiles.topics_of(self.me)
+    def _topics(self) -> Peers:
+        topics: Peers = self.profiles.topics_of(self.me)
         return topics
 
     def _ring(self, name: str, event: Event, now_us: int) -> list[Effect]:
@@ -217,8 +239,22 @@ class PolderCast:
             self.rings.peers.ravel(),
             self._silence.table.peers[0],
         )
-        partners = {self.cyclon.partner, self.vicinity.partner, self.rings.partner}
-        return (partners | set(np.concatenate(arrays).tolist())) - {NOBODY}
+        return (self.partners() | set(np.concatenate(arrays).tolist())) - {NOBODY}
+
+    def partner_of(self, timer: str) -> int:
+        """Whom the layer of a timer has asked and not heard from yet, or NOBODY."""
+        match timer:
+            case cyclon.TIMER:
+                return self.cyclon.partner
+            case vicinity.TIMER:
+                return self.vicinity.partner
+            case rings.TIMER:
+                return self.rings.partner
+        return NOBODY
+
+    def partners(self) -> set[int]:
+        """Whom its layers have asked."""
+        return {self.cyclon.partner, self.vicinity.partner, self.rings.partner} - {NOBODY}
 
     def has_seen(self, event: int) -> bool:
         """Whether an event came by lately."""
@@ -252,7 +288,7 @@ class PolderCast:
         count = gather(self._scratch, count, self.vicinity.peers, self.vicinity.ages)
         return self._silence.gather(self._scratch, count, self.cyclon.peers, self.cyclon.ages)
 
-    def _resubscribe(self, topics: np.ndarray[tuple[int], np.dtype[np.int32]]) -> list[Effect]:
+    def _resubscribe(self, topics: Peers) -> list[Effect]:
         known = topics.size == 0 or (topics[0] >= 0 and topics[-1] < self.profiles.topic_ids.size)
         if not known or topics.size > min(TOPICS_MAX, self._scratch.near.shape[0]):
             return [Count("poldercast.refused subscription")]
@@ -291,23 +327,48 @@ class PolderCast:
         return [seen, Deliver(topic, event, hops), *self._forward(row, topic, event, hops, sender, now_us)]
 
     def _forward(self, row: int, topic: int, event: int, hops: int, sender: int, now_us: int) -> list[Effect]:
-        ring = self.rings.carriers(row, now_us)
+        route = self._route(row, topic, now_us)
+        ring, targets = route.ring, self._targets
         lower, higher = int(ring[0]), int(ring[ring.size // 2])
-        targets = np.empty(self.config.fanout + 2, dtype=np.int32)
         count = ringcast.choose_ring(lower, higher, sender, targets)
         wanted = ringcast.shortcuts_wanted(lower, higher, sender, self.config.fanout)
         if wanted:
-            found, views = begin_gathering(self._scratch), self._views(event)
-            if views != "cyclon":
-                found = gather(self._scratch, found, self.vicinity.peers, self.vicinity.ages)
-            if views != "vicinity":
-                found = gather(self._scratch, found, self.cyclon.peers, self.cyclon.ages)
-            count = self._pick(topic, event, (lower, higher, sender), found, wanted, targets, count)
+            found = self._shortcuts(route, topic, self._views(event))
+            if found.size:
+                kept = ringcast.leave_out(found, lower, higher, sender, self._others)
+                count = ringcast.pick_shortcuts(
+                    self.seed, event & SEED_MAX, self.me, self._others, kept, wanted, targets, count
+                )
         message = PolderCastEvent(topic, event, hops + 1)
         chosen = targets[:count].tolist()
         if not self.config.stand_by:
             return [Send(peer, message) for peer in chosen]
         return [Send(peer, message, ringcast.stand_by(ring, peer, sender)) for peer in chosen]
+
+    def _route(self, row: int, topic: int, now_us: int) -> _Route:
+        """The route of a topic, found anew when anybody's topics have changed or somebody is no longer
+        waited for."""
+        if self._routed_at != self.profiles.changes:
+            self._routed_at = self.profiles.changes
+            self._routes.clear()
+        route = self._routes.get(topic)
+        if route is None or now_us >= route.until_us:
+            ring, until_us = self.rings.carriers(row, now_us), self.rings.carriers_until(now_us)
+            route = self._routes[topic] = _Route(ring.copy(), until_us)
+        return route
+
+    def _shortcuts(self, route: _Route, topic: int, views: str) -> Peers:
+        """The subscribers of a topic in these views, in order."""
+        found = route.shortcuts.get(views)
+        if found is None:
+            scratch, count = self._scratch, begin_gathering(self._scratch)
+            if views != "cyclon":
+                count = gather(scratch, count, self.vicinity.peers, self.vicinity.ages)
+            if views != "vicinity":
+                count = gather(scratch, count, self.cyclon.peers, self.cyclon.ages)
+            kept = ringcast.list_subscribers(topic, self.me, count, self.profiles.table, scratch)
+            found = route.shortcuts[views] = scratch.peers[:kept].copy()
+        return found
 
     def _views(self, event: int) -> str:
         """Where an event's shortcuts are taken from: the coin is thrown where they are mixed."""
@@ -317,32 +378,24 @@ class PolderCast:
 
     def _subscriber(self, topic: int, event: int) -> int:
         """Any subscriber of a topic that is in any view, or else that was asked and has not answered yet."""
-        nobody = (NOBODY, NOBODY, NOBODY)
-        chosen = np.empty(1, dtype=np.int32)
         found = self._beside_vicinity(self._beside_rings(begin_gathering(self._scratch)))
-        if self._pick(topic, event, nobody, found, 1, chosen, 0) == 0:
+        chosen = self._pick(topic, event, found)
+        if chosen == NOBODY:
             found = begin_gathering(self._scratch)
             for partner in (self.rings.partner, self.vicinity.partner, self.cyclon.partner):
                 if partner != NOBODY:
                     found = gather_one(self._scratch, found, partner, 0)
-            if self._pick(topic, event, nobody, found, 1, chosen, 0) == 0:
-                return NOBODY
-        return int(chosen[0])
+            chosen = self._pick(topic, event, found)
+        return chosen
 
-    def _pick(
-        self,
-        topic: int,
-        event: int,
-        others: tuple[int, int, int],
-        found: int,
-        wanted: int,
-        targets: np.ndarray[tuple[int], np.dtype[np.int32]],
-        count: int,
-    ) -> int:
-        """Append random subscribers out of the scratch's candidates, others than these; the new length."""
+    def _pick(self, topic: int, event: int, found: int) -> int:
+        """A random subscriber out of the scratch's candidates, or NOBODY."""
         scratch, word = self._scratch, event & SEED_MAX
-        kept = ringcast.list_shortcuts(topic, self.me, *others, found, self.profiles.table, scratch)
-        return ringcast.pick_shortcuts(self.seed, word, self.me, scratch.peers, kept, wanted, targets, count)
+        kept = ringcast.list_subscribers(topic, self.me, found, self.profiles.table, scratch)
+        targets = self._targets
+        if ringcast.pick_shortcuts(self.seed, word, self.me, scratch.peers, kept, 1, targets, 0) == 0:
+            return NOBODY
+        return int(targets[0])
 
     def _row(self, topic: int) -> int | None:
         """Where a topic stands among the node's own, if it is one of them."""

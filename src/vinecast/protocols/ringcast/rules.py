@@ -61,18 +61,26 @@ def takes_near(seed: int, event: int, me: int) -> bool:
 
 
 @rule
-def list_shortcuts(
-    topic: int, me: int, lower: int, higher: int, sender: int, count: int, table: Table, scratch: Scratch
-) -> int:
-    """Keep those of the scratch's candidates that may be a shortcut, in their order; how many."""
+def list_subscribers(topic: int, me: int, count: int, table: Table, scratch: Scratch) -> int:
+    """Keep those of the scratch's candidates that subscribe to a topic, in their order; how many."""
     kept = 0
     for i in range(count):
         peer = int(scratch.peers[i])
-        other = peer != me and peer != lower and peer != higher and peer != sender
-        if other and row_of(table, peer, topic) >= 0:
+        if peer != me and row_of(table, peer, topic) >= 0:
             scratch.peers[kept] = peer
             kept += 1
     return kept
+
+
+@rule
+def leave_out(subscribers: Peers, lower: int, higher: int, sender: int, kept: Peers) -> int:
+    """Those that may be a shortcut for an event: not the ring neighbours, not the sender; how many."""
+    count = 0
+    for peer in subscribers:
+        if peer != lower and peer != higher and peer != sender:
+            kept[count] = peer
+            count += 1
+    return count
 
 
 @inner_rule

@@ -21,8 +21,7 @@ from vinecast.protocols.rings import informed, rules
 from vinecast.protocols.rings.rules import Ages, Peers, Topics
 
 TIMER = "rings"
-ANSWER_WITHIN = 8
-"""The part of a period in which an answer is still expected: less than there is between two layers' turns."""
+FOREVER_US = 1 << 62
 NO_PEERS: Peers = np.empty(0, dtype=np.int32)
 EXCHANGES = ("paper", "informed")
 
@@ -40,6 +39,9 @@ class RingsConfig:
     what the profiles say is lacking (``informed``, ours)."""
     period_s: float = limited(60.0, at_least=0.001, at_most=86400.0)
     """Seconds between two exchanges that a node begins."""
+    answer_within: float = limited(0.125, above=0.0, at_most=100.0)
+    """Periods in which whoever was asked still counts as a neighbour (ours). In a simulation less than there
+    is between two layers' turns; a live node waits for answers that are late."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -55,6 +57,11 @@ class RingsConfig:
     def period_us(self) -> int:
         """The period in microseconds."""
         return round(self.period_s * SECOND_US)
+
+    @property
+    def answer_us(self) -> int:
+        """For how long whoever was asked still counts as a neighbour, in microseconds."""
+        return int(self.answer_within * self.period_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +159,7 @@ class Rings:
         leave; but events must not miss somebody because it is being talked to. [place]
         """
         peers: Peers = self.peers[row]
-        if self.partner == NOBODY or now_us - self.asked_us >= self.config.period_us // ANSWER_WITHIN:
+        if self.partner == NOBODY or now_us - self.asked_us >= self.config.answer_us:
             return peers
         topic = int(self.profiles.topics_of(self.me)[row])
         if row_of(self.profiles.table, self.partner, topic) < 0:
@@ -161,6 +168,11 @@ class Rings:
         rules.offer(found, ages, 0, self.me, self.partner, 0, self.profiles.table)
         both: Peers = found[0]
         return both
+
+    def carriers_until(self, now_us: int) -> int:
+        """For how long the carriers stay the same while nothing happens: until a partner's time is up."""
+        end_us = self.asked_us + self.config.answer_us
+        return FOREVER_US if self.partner == NOBODY or now_us >= end_us else end_us
 
     def coverage(self) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
         """How many neighbours each topic has. [topic of mine]"""

@@ -1,0 +1,150 @@
+"""The twin of a live network: the same ids, subscriptions and publications on the event engine.
+
+The machines are the live ones, so a live network and its twin should agree: on who gets what exactly, on
+hops and copies but for chance. What differs is what a simulation leaves out: sockets, processors that are
+busy, timers that are late.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vinecast.core.errors import InputError
+from vinecast.core.events import Publish
+from vinecast.core.profiles import GAPS_UNKNOWN, PLACE_BITS, Profiles, place_of
+from vinecast.core.trace import TraceKind, TraceRecord
+from vinecast.sim.metrics import ring_targets
+from vinecast.sim.network import Network, NetworkConfig
+from vinecast.sim.scenario import EventConfig
+from vinecast.sim.world import EventWorld, choose_contacts
+from vinecast.systems import SYSTEMS
+from vinecast.systems.poldercast import PolderCast, PolderCastConfig
+
+CONTACTS = 3  # ours: nodes that a new one is told of, as in a local network
+SETTLE_CYCLES = 200  # ours: for the rings to be complete
+REST_CYCLES = 3  # ours: for the last events to arrive
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Who published what, and when."""
+
+    at_s: float
+    node: int
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class TwinOutcome:
+    """What became of the events; defined as for a live network (``node/net_tally``)."""
+
+    cycles: int
+    """Cycles until all rings were complete."""
+    expected: int
+    got: int
+    repeated: int
+    strays: int
+    hops_mean: float
+    duplication: float
+
+
+def run_twin(
+    points: Sequence[int],
+    subscriptions: Sequence[Sequence[str]],
+    publications: Sequence[Publication],
+    config: PolderCastConfig,
+    latency_ms: tuple[float, float],
+    seed: int,
+) -> TwinOutcome:
+    """Let nodes at these points of the circle (64 bits) build their overlay, and publish on it."""
+    if len(set(points)) < len(points):
+        raise InputError("two nodes have the same id")
+    names = sorted({topic for topics in subscriptions for topic in topics})
+    number = {name: at for at, name in enumerate(names)}
+    order = sorted(range(len(points)), key=lambda node: points[node])
+    rank = {node: at for at, node in enumerate(order)}
+    mine = [sorted(number[topic] for topic in subscriptions[node]) for node in order]
+    profiles = _profiles([points[node] for node in order], mine, len(names))
+    count = Counter[str]()
+    have: set[tuple[int, int]] = set()
+
+    def watch(record: TraceRecord) -> None:
+        match record.kind:
+            case TraceKind.DELIVERED:
+                count["strays"] += record.topic not in mine[record.node]
+                count["repeated"] += (record.event, record.node) in have
+                have.add((record.event, record.node))
+            case TraceKind.PUBLISHED:
+                count["published"] += 1
+            case TraceKind.RECEIVED_FIRST if record.event >= 0:
+                count["first"] += 1
+                count["hops"] += record.hops
+            case TraceKind.RECEIVED_AGAIN if record.event >= 0:
+                count["again"] += 1
+
+    nearest, farthest = latency_ms
+    network = Network(
+        NetworkConfig(latency="sampled", latency_ms=nearest, latency_ms_max=farthest), seed, len(points)
+    )
+    world = EventWorld(
+        SYSTEMS["poldercast"], config, seed, profiles, EventConfig(records=False), network, trace=watch
+    )
+    nodes = np.arange(len(points), dtype=np.int64)
+    world.start(nodes, choose_contacts(seed, 0, nodes, nodes, CONTACTS), keep_state=True)
+    cycles = _settle(world, profiles)
+    begin_us = world.cycle * config.period_us
+    for event, one in enumerate(publications):
+        at_us = begin_us + round(one.at_s * 1e6)
+        world.engine.command(rank[one.node], at_us, Publish(number[one.topic], event))
+    last_s = max((one.at_s for one in publications), default=0.0)
+    for _ in range(-(-round(last_s * 1e6) // config.period_us) + REST_CYCLES):
+        world.advance()
+    world.close()
+    popularity = Counter(topic for topics in mine for topic in topics)
+    received, published = count["first"], count["published"]
+    return TwinOutcome(
+        cycles=cycles,
+        expected=sum(popularity[number[one.topic]] for one in publications),
+        got=len(have),
+        repeated=count["repeated"],
+        strays=count["strays"],
+        hops_mean=count["hops"] / max(received, 1),
+        duplication=(received + count["again"]) / max(received + published, 1),
+    )
+
+
+def _profiles(points: list[int], mine: list[list[int]], topics: int) -> Profiles:
+    """A table of these nodes, with the places that they have in a live network."""
+    found = Profiles(np.array(points, dtype=np.uint64), np.arange(topics, dtype=np.uint64))
+    found.place = np.array([place_of(point) for point in points], dtype=np.int32)
+    found.circle[0] = 1 << PLACE_BITS
+    for node, own in enumerate(mine):
+        found.set_topics(node, np.array(own, dtype=np.int32), np.zeros(len(own), dtype=np.uint8))
+    found.gaps[:] = GAPS_UNKNOWN
+    return found
+
+
+def _settle(world: EventWorld, profiles: Profiles) -> int:
+    """Advance until all rings are complete; how many cycles that took."""
+    while world.cycle < SETTLE_CYCLES:
+        world.advance()
+        if _is_complete(world, profiles):
+            return world.cycle
+    raise InputError(f"the simulated rings are not complete after {SETTLE_CYCLES} cycles")
+
+
+def _is_complete(world: EventWorld, profiles: Profiles) -> bool:
+    """Whether everybody's events would go to the right neighbours, in all of its topics."""
+    targets, now_us = ring_targets(profiles, world.online), world.engine.now_us
+    for node, machine in enumerate(world.engine.machines):
+        if not isinstance(machine, PolderCast):
+            return False
+        begin = int(profiles.beg[node])
+        for row in range(int(profiles.cnt[node])):
+            ring = machine.rings.carriers(row, now_us)
+            found = (ring[0], ring[ring.size // 2])
+            if found != (targets.lower[begin + row], targets.higher[begin + row]):
+                return False
+    return True
