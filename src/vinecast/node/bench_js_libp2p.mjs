@@ -28,6 +28,7 @@ const host = await createLibp2p({
   transports: [tcp()],
   connectionEncrypters: [noise()],
   streamMuxers: [yamux()],
+  connectionManager: { inboundConnectionThreshold: 1000 }, // a second, all from one host here; else five
   services: { identify: identify(), pubsub: gossipsub({ globalSignaturePolicy: 'StrictSign' }) }
 })
 const pubsub = host.services.pubsub

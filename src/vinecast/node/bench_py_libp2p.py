@@ -52,7 +52,8 @@ class LibP2PMember:
 
 
 async def _read_line() -> str:
-    return await trio.to_thread.run_sync(sys.stdin.readline)
+    line: str = await trio.to_thread.run_sync(sys.stdin.readline)
+    return line
 
 
 async def _read(subscription: Any, tally: Tally) -> None:

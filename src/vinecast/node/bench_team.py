@@ -87,7 +87,8 @@ class _Process:
     def _last_words(self) -> str:
         self._errors.seek(0)
         words = self._errors.read().decode(errors="replace").strip().splitlines()
-        return words[-1][:200] if words else "it did not say why"
+        errors = [line for line in words if "Error" in line] or words
+        return errors[-1].strip()[:200] if errors else "it did not say why"
 
     async def end(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -196,7 +197,8 @@ class Team:
 
     async def _cpu_s(self) -> float:
         told = [await member.ask("told", do="tell") for member in self._members]
-        return sum(member["cpu_s"] for member in told) + (cpu_s_of(self._server) if self._server else 0.0)
+        cpu_s: list[float] = [member["cpu_s"] for member in told]
+        return sum(cpu_s) + (cpu_s_of(self._server) if self._server else 0.0)
 
 
 async def _start(command: Sequence[str]) -> _Process:
