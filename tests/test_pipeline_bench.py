@@ -23,7 +23,7 @@ from vinecast.pipeline.bench import PARTS, Plan, bench_pipeline
 from vinecast.pipeline.bench_inputs import QUICK, Sizes, write_graph, write_trace
 from vinecast.pipeline.bench_work import NAME, Task, Told, do
 from vinecast.pipeline.lake import Lake
-from vinecast.pipeline.process_tree import Watched, cpu_of, memory_of, watch
+from vinecast.pipeline.process_tree import CpuClock, Watched, memory_of, watch
 from vinecast.pipeline.tables import SESSIONS
 from vinecast.sim.bench import Result
 
@@ -211,17 +211,56 @@ def test_the_memory_of_a_tree_includes_what_it_started() -> None:
         pytest.skip("there is no /proc")
     code = "import time; hold = b'x' * 80_000_000; time.sleep(60)"
     alone, _ = memory_of(os.getpid())
-    busy = cpu_of(os.getpid())
     with subprocess.Popen([sys.executable, "-c", code]) as process:
         try:
             until = time.monotonic() + 30
             while memory_of(process.pid)[0] < 80_000_000 and time.monotonic() < until:
                 time.sleep(0.05)
             assert memory_of(os.getpid())[0] > alone + 60_000_000
-            assert cpu_of(os.getpid()) > busy
         finally:
             process.kill()
     assert memory_of(process.pid) == (0, 0)
+
+
+BUSY_S = 0.3
+FORGETFUL = f"""
+import os, signal, sys, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as Spark's daemon: the kernel forgets children that end
+told, tell = os.pipe()
+if not os.fork():
+    while time.process_time() < {BUSY_S}:
+        pass
+    print("busy", flush=True)
+    os.read(told, 1)
+    os._exit(0)
+sys.stdin.readline()
+os.write(tell, b"x")
+try:
+    os.wait()
+except ChildProcessError:
+    print("ended", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_processor_time_stays_when_a_process_ends() -> None:
+    if not Path("/proc/self/stat").is_file():
+        pytest.skip("there is no /proc")
+    pipe = subprocess.PIPE
+    with (
+        subprocess.Popen([sys.executable, "-c", FORGETFUL], stdin=pipe, stdout=pipe, text=True) as process,
+        CpuClock(process.pid) as clock,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "busy\n"
+        before = clock.seconds()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "ended\n"
+        assert clock.seconds() >= before > BUSY_S * 0.9
+        process.stdin.close()
+    assert clock.seconds() >= before
 
 
 def test_a_watched_process(tmp_path: Path) -> None:

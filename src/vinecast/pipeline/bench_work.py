@@ -26,7 +26,7 @@ from vinecast.pipeline.bench_inputs import SEED, Sizes, scenario, write_graph, w
 from vinecast.pipeline.ingest.job import ingest
 from vinecast.pipeline.lake import Lake
 from vinecast.pipeline.measure import measure_runs
-from vinecast.pipeline.process_tree import cpu_of
+from vinecast.pipeline.process_tree import CpuClock
 from vinecast.pipeline.regularity import RegularityPlan, analyse
 from vinecast.pipeline.runs import TOLD, RunSpec, run_once
 from vinecast.pipeline.runs_tables import DISTRIBUTIONS, RUN_DELIVERIES, RUN_TIMINGS, RUNS, SERIES
@@ -87,14 +87,15 @@ class Task:
     def attempts(self, told: Told, work: Callable[[Path], object]) -> Path:
         """Do it so many times, each in a new folder; the last folder stays."""
         out = self.folder
-        for number in range(self.repeat):
-            out = Path(tempfile.mkdtemp(dir=self.folder))
-            begin, cpu = time.perf_counter(), cpu_of(os.getpid())
-            work(out)
-            told.seconds.append(time.perf_counter() - begin)
-            told.cpu.append(cpu_of(os.getpid()) - cpu)
-            if number + 1 < self.repeat:
-                shutil.rmtree(out)
+        with CpuClock(os.getpid()) as clock:
+            for number in range(self.repeat):
+                out = Path(tempfile.mkdtemp(dir=self.folder))
+                begin, cpu = time.perf_counter(), clock.seconds()
+                work(out)
+                told.seconds.append(time.perf_counter() - begin)
+                told.cpu.append(clock.seconds() - cpu)
+                if number + 1 < self.repeat:
+                    shutil.rmtree(out)
         return out
 
 

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from vinecast.core.errors import InputError
 INTERVAL_S = 0.2
 """Seconds between two looks."""
 _PROC = Path("/proc")
-_PARENT, _TIMES, _RESIDENT = 1, slice(11, 15), 21  # of the fields after the name: proc_pid_stat(5)
+_PARENT, _TIMES, _START, _RESIDENT = 1, slice(11, 13), 19, 21  # after the name: proc_pid_stat(5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +85,40 @@ def memory_of(process: int) -> tuple[int, int]:
     return total, java
 
 
-def cpu_of(process: int) -> float:
-    """Seconds of processor time that a process and its descendants have had, those that ended included."""
-    ticks = sum(int(tick) for _, fields in _tree(process).values() for tick in fields[_TIMES])
-    return ticks / os.sysconf("SC_CLK_TCK")
+class CpuClock:
+    """The processor time of a process and its descendants, those that ended included.
+
+    Nobody else keeps it: Spark's daemon does not wait for its Python workers, so the kernel forgets theirs. A
+    thread looks at the tree from time to time and remembers what each had last. It never goes down; what a
+    process does after the last look at it is lost.
+    """
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self._ticks: dict[tuple[int, str], int] = {}
+        """Of everyone ever seen: process id and start, since ids are given again."""
+        self._look = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="cpu-clock", daemon=True)
+
+    def __enter__(self) -> "CpuClock":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def seconds(self) -> float:
+        """All of it up to now."""
+        with self._look:
+            for one, (_, fields) in _tree(self._process).items():
+                self._ticks[one, fields[_START]] = sum(map(int, fields[_TIMES]))
+            return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
+
+    def _watch(self) -> None:
+        while not self._over.wait(INTERVAL_S):
+            self.seconds()
 
 
 def _tree(process: int) -> dict[int, tuple[str, list[str]]]:
