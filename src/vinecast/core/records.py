@@ -10,7 +10,8 @@ fixed sentences that say nothing of what was sent, fit to be counted).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from vinecast.core.blocks import (
     BYTES,
@@ -54,6 +55,8 @@ _TIME, _TOPIC, _HEADERS, _PARENTS, _PAYLOAD, _SEQUENCE, _PUBLISHER = (
     for i, name in enumerate(_FIELDS)
 )
 _PUBLISHER += head(BYTES, PUBLIC_KEY_BYTES)
+_PLAIN = _HEADERS + head(MAP, 0) + _PARENTS + head(LIST, 0) + _PAYLOAD
+"""Between the topic and the payload of an event without headers and parents, as most are."""
 
 BLOCK_BYTES_MAX = (
     sum(map(len, (_TIME, _TOPIC, _HEADERS, _PARENTS, _PAYLOAD, _SEQUENCE, _PUBLISHER)))
@@ -70,9 +73,11 @@ BLOCK_BYTES_MAX = (
 """No record's block is larger: what a frame must have room for."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventRecord:
-    """One event as its publisher made it."""
+NO_HEADERS: Mapping[str, str | bytes] = MappingProxyType({})
+
+
+class EventRecord(NamedTuple):
+    """One event as its publisher made it. A tuple, since that is what Python makes fastest."""
 
     topic: str
     """Where it was published: a path such as ``sports/tennis``."""
@@ -84,7 +89,7 @@ class EventRecord:
     """When it was published by the publisher's clock, in microseconds since the epoch."""
     payload: bytes
     """What the application says."""
-    headers: Mapping[str, str | bytes] = field(default_factory=dict)
+    headers: Mapping[str, str | bytes] = NO_HEADERS
     """What the application says about it."""
     parents: tuple[bytes, ...] = ()
     """Content ids of the events that it follows, no two the same."""
@@ -191,12 +196,17 @@ def decode(block: bytes) -> EventRecord:
         raise RemoteError("block over its limit")
     time_us, at = read_head(block, _after(block, 0, _TIME), NUMBER)
     topic, at = read_text(block, _after(block, at, _TOPIC), TOPIC_BYTES_MAX)
-    headers, at = _read_headers(block, _after(block, at, _HEADERS))
-    parents, at = _read_parents(block, _after(block, at, _PARENTS))
-    payload, at = read_bytes(block, _after(block, at, _PAYLOAD), PAYLOAD_BYTES_MAX)
+    headers: Mapping[str, str | bytes] = NO_HEADERS
+    parents: tuple[bytes, ...] = ()
+    if block.startswith(_PLAIN, at):
+        at += len(_PLAIN)
+    else:
+        headers, at = _read_headers(block, _after(block, at, _HEADERS))
+        parents, at = _read_parents(block, _after(block, at, _PARENTS))
+        at = _after(block, at, _PAYLOAD)
+    payload, at = read_bytes(block, at, PAYLOAD_BYTES_MAX)
     sequence, at = read_head(block, _after(block, at, _SEQUENCE), NUMBER)
-    at = _after(block, at, _PUBLISHER)
-    publisher = block[at:]
+    publisher = block[_after(block, at, _PUBLISHER) :]
     if len(publisher) != PUBLIC_KEY_BYTES:
         raise RemoteError("block cut short or with bytes after its end")
     if time_us > TIME_MAX or sequence > NUMBER_MAX:

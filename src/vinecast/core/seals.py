@@ -12,11 +12,11 @@ name, so that a seal fits exactly one event, at one place of one batch, in one n
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vinecast.core.blocks import CID_HEAD, cid_of
 from vinecast.core.errors import InputError, RemoteError
-from vinecast.core.records import EventRecord, decode, encode
+from vinecast.core.records import NUMBER_MAX, EventRecord, decode, encode
 
 BATCH_MAX = 1024
 """Events under one signature (ours): ten hashes of proof at most."""
@@ -34,8 +34,7 @@ Verify = Callable[[bytes, bytes, bytes], bool]
 """(public key, text, signature) -> whether it is the key's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
+class Seal(NamedTuple):
     """What proves that a publisher signed an event."""
 
     signature: bytes
@@ -67,8 +66,7 @@ class Seal:
         return cls(data[:SIGNATURE_BYTES], size, index, path)
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
+class Sealed(NamedTuple):
     """An event with all that proves it, as it travels and is kept."""
 
     record: EventRecord
@@ -79,9 +77,19 @@ class Sealed:
     seal: Seal
 
     @property
+    def number(self) -> int:
+        """A number for it that all nodes have the same: some bits of that hash."""
+        return event_number(self.cid)
+
+    @property
     def digest(self) -> bytes:
         """The hash in the content id, 32 bytes."""
         return self.cid[len(CID_HEAD) :]
+
+
+def event_number(cid: bytes) -> int:
+    """The number of the event with this content id: 63 bits of its hash."""
+    return int.from_bytes(cid[-8:], "big") & NUMBER_MAX
 
 
 def seal_events(network: str, records: Sequence[EventRecord], sign: Sign) -> list[Sealed]:
@@ -92,9 +100,12 @@ def seal_events(network: str, records: Sequence[EventRecord], sign: Sign) -> lis
     return [Sealed(*event) for event in zip(records, blocks, cids, seals, strict=True)]
 
 
-def read_sealed(block: bytes, seal: bytes) -> Sealed:
-    """What a peer sent as an event, as far as its form goes; whether its seal holds, a checker says."""
-    return Sealed(decode(block), block, cid_of(block), Seal.from_bytes(seal))
+def read_sealed(block: bytes, cid: bytes, seal: bytes) -> Sealed:
+    """What a peer sent as an event, as far as its form goes; whether its seal holds, a checker says.
+
+    cid: the block's content id, which whoever looked for the event among those seen before has made already
+    """
+    return Sealed(decode(block), block, cid, Seal.from_bytes(seal))
 
 
 def path_length(size: int, index: int) -> int:
@@ -136,20 +147,6 @@ def _levels(cids: Sequence[bytes]) -> list[list[bytes]]:
     return levels
 
 
-def root_of(cid: bytes, seal: Seal) -> bytes | None:
-    """The root that a seal leads to from an event; None where its path has the wrong length."""
-    sha256 = hashlib.sha256
-    here = sha256(_LEAF + cid).digest()
-    path, size, index, at = seal.path, seal.size, seal.index, 0
-    while size > 1:
-        if (index ^ 1) < size:
-            beside = path[at : at + HASH_BYTES]
-            at += HASH_BYTES
-            here = sha256(_NODE + (beside + here if index & 1 else here + beside)).digest()
-        size, index = (size + 1) >> 1, index >> 1
-    return here if at == len(path) else None
-
-
 def _text(network: str, size: int, root: bytes) -> bytes:
     """What a batch's publisher signs. The parts after the name have fixed lengths: nothing can be shifted."""
     return _BATCH + network.encode() + size.to_bytes(2, "big") + root
@@ -159,7 +156,8 @@ class SealChecker:
     """Checks seals, and each signature only once: it remembers a bounded number of roots that were right.
 
     What is remembered is the root *with* its publisher and signature, so that a right root never lets a
-    forged signature through to others.
+    forged signature through to others. Events of a batch mostly come one after the other, and the ways of
+    neighbours to the root soon meet; so the last way is remembered too, and followed only up to there.
     """
 
     def __init__(self, verify: Verify, network: str, roots_kept: int = ROOTS_KEPT) -> None:
@@ -169,6 +167,7 @@ class SealChecker:
         self._verify = verify
         self._kept = roots_kept
         self._right: dict[tuple[bytes, bytes], bytes] = {}
+        self._last: Way | None = None
 
     def holds(self, sealed: Sealed) -> bool:
         """Whether the event's publisher sealed it."""
@@ -176,17 +175,72 @@ class SealChecker:
 
     def check(self, cid: bytes, seal: Seal, publisher: bytes) -> bool:
         """Whether the publisher with this public key sealed the event with this content id."""
-        root = root_of(cid, seal)
+        way = Way(cid, seal, publisher)
+        if self._last is not None and way.meets(self._last):
+            self._last = way
+            return True
+        root = way.root()
         if root is None:
             return False
         text = _text(self._network, seal.size, root)
         key = (publisher, seal.signature)
-        if self._right.get(key) == text:
-            return True
-        self.signatures_checked += 1
-        if not self._verify(publisher, text, seal.signature):
+        if self._right.get(key) != text:
+            self.signatures_checked += 1
+            if not self._verify(publisher, text, seal.signature):
+                return False
+            if len(self._right) >= self._kept:
+                del self._right[next(iter(self._right))]
+            self._right[key] = text
+        self._last = way
+        return True
+
+
+class Way:
+    """The way from an event to the root of its batch: the hash at each level, as far as they are known."""
+
+    __slots__ = ("hashes", "left", "publisher", "seal")
+
+    def __init__(self, cid: bytes, seal: Seal, publisher: bytes) -> None:
+        self.seal, self.publisher = seal, publisher
+        self.hashes = [hashlib.sha256(_LEAF + cid).digest()]
+        self.left = [seal.path]
+        """At each level, the rest of the seal's path."""
+
+    def root(self) -> bytes | None:
+        """The root that the seal leads to; None where its path has the wrong length."""
+        while len(self.hashes) <= (self.seal.size - 1).bit_length():
+            if not self._step():
+                return None
+        return None if self.left[-1] else self.hashes[-1]
+
+    def meets(self, other: "Way") -> bool:
+        """Whether this way runs into another one of the same batch, all of which is known to be right."""
+        seal, before = self.seal, other.seal
+        if (
+            seal.signature != before.signature
+            or seal.size != before.size
+            or self.publisher != other.publisher
+        ):
             return False
-        if len(self._right) >= self._kept:
-            del self._right[next(iter(self._right))]
-        self._right[key] = text
+        together = (seal.index ^ before.index).bit_length()
+        while len(self.hashes) <= together:
+            if not self._step():
+                return False
+        if self.hashes[together] != other.hashes[together] or self.left[together] != other.left[together]:
+            return False
+        self.hashes += other.hashes[together + 1 :]
+        self.left += other.left[together + 1 :]
+        return True
+
+    def _step(self) -> bool:
+        """Go up a level; whether the path has what that needs."""
+        level, here, left = len(self.hashes) - 1, self.hashes[-1], self.left[-1]
+        size, index = -(-self.seal.size >> level), self.seal.index >> level
+        if index ^ 1 < size:
+            beside, left = left[:HASH_BYTES], left[HASH_BYTES:]
+            if len(beside) < HASH_BYTES:
+                return False
+            here = hashlib.sha256(_NODE + (beside + here if index & 1 else here + beside)).digest()
+        self.hashes.append(here)
+        self.left.append(left)
         return True

@@ -61,6 +61,10 @@ SHORTCUTS = ("both", "mixed", "cyclon", "vicinity")
 
 Peers = NDArray[np.int32]
 
+NO_PEERS: Peers = np.empty(0, dtype=np.int32)
+ANYWHERE = "anywhere"
+"""All views: where a publisher that does not subscribe looks for somebody who does."""
+
 
 @dataclass(frozen=True, slots=True)
 class PolderCastConfig:
@@ -309,7 +313,7 @@ class PolderCast:
         row = self._row(topic)
         if row is not None:
             return [published, Deliver(topic, event, 0), *self._forward(row, topic, event, 0, NOBODY, now_us)]
-        known = self._subscriber(topic, event)
+        known = self._subscriber(topic, event, now_us)
         if known == NOBODY:
             return [published, Observe(TraceKind.DROPPED, topic, event, reason="no subscriber known")]
         return [published, Send(known, PolderCastEvent(topic, event, 0))]
@@ -327,7 +331,7 @@ class PolderCast:
         return [seen, Deliver(topic, event, hops), *self._forward(row, topic, event, hops, sender, now_us)]
 
     def _forward(self, row: int, topic: int, event: int, hops: int, sender: int, now_us: int) -> list[Effect]:
-        route = self._route(row, topic, now_us)
+        route = self._route(topic, row, now_us)
         ring, targets = route.ring, self._targets
         lower, higher = int(ring[0]), int(ring[ring.size // 2])
         count = ringcast.choose_ring(lower, higher, sender, targets)
@@ -345,16 +349,16 @@ class PolderCast:
             return [Send(peer, message) for peer in chosen]
         return [Send(peer, message, ringcast.stand_by(ring, peer, sender)) for peer in chosen]
 
-    def _route(self, row: int, topic: int, now_us: int) -> _Route:
+    def _route(self, topic: int, row: int | None, now_us: int) -> _Route:
         """The route of a topic, found anew when anybody's topics have changed or somebody is no longer
-        waited for."""
+        waited for. row: its own of the topic, if it subscribes"""
         if self._routed_at != self.profiles.changes:
             self._routed_at = self.profiles.changes
             self._routes.clear()
         route = self._routes.get(topic)
         if route is None or now_us >= route.until_us:
-            ring, until_us = self.rings.carriers(row, now_us), self.rings.carriers_until(now_us)
-            route = self._routes[topic] = _Route(ring.copy(), until_us)
+            ring = NO_PEERS if row is None else self.rings.carriers(row, now_us).copy()
+            route = self._routes[topic] = _Route(ring, self.rings.carriers_until(now_us))
         return route
 
     def _shortcuts(self, route: _Route, topic: int, views: str) -> Peers:
@@ -366,8 +370,7 @@ class PolderCast:
                 count = gather(scratch, count, self.vicinity.peers, self.vicinity.ages)
             if views != "vicinity":
                 count = gather(scratch, count, self.cyclon.peers, self.cyclon.ages)
-            kept = ringcast.list_subscribers(topic, self.me, count, self.profiles.table, scratch)
-            found = route.shortcuts[views] = scratch.peers[:kept].copy()
+            found = route.shortcuts[views] = self._list(topic, count)
         return found
 
     def _views(self, event: int) -> str:
@@ -376,26 +379,37 @@ class PolderCast:
             return self.config.shortcuts
         return "vicinity" if ringcast.takes_near(self.seed, event & SEED_MAX, self.me) else "cyclon"
 
-    def _subscriber(self, topic: int, event: int) -> int:
+    def _subscriber(self, topic: int, event: int, now_us: int) -> int:
         """Any subscriber of a topic that is in any view, or else that was asked and has not answered yet."""
-        found = self._beside_vicinity(self._beside_rings(begin_gathering(self._scratch)))
-        chosen = self._pick(topic, event, found)
-        if chosen == NOBODY:
-            found = begin_gathering(self._scratch)
-            for partner in (self.rings.partner, self.vicinity.partner, self.cyclon.partner):
-                if partner != NOBODY:
-                    found = gather_one(self._scratch, found, partner, 0)
-            chosen = self._pick(topic, event, found)
-        return chosen
-
-    def _pick(self, topic: int, event: int, found: int) -> int:
-        """A random subscriber out of the scratch's candidates, or NOBODY."""
-        scratch, word = self._scratch, event & SEED_MAX
-        kept = ringcast.list_subscribers(topic, self.me, found, self.profiles.table, scratch)
-        targets = self._targets
-        if ringcast.pick_shortcuts(self.seed, word, self.me, scratch.peers, kept, 1, targets, 0) == 0:
+        route = self._route(topic, None, now_us)
+        known = route.shortcuts.get(ANYWHERE)
+        if known is None:
+            known = self._list(
+                topic, self._beside_vicinity(self._beside_rings(begin_gathering(self._scratch)))
+            )
+            if not known.size:
+                known = self._list(topic, self._asked())
+            if known.size:
+                route.shortcuts[ANYWHERE] = known
+        targets, word = self._targets, event & SEED_MAX
+        left = known.copy()
+        if ringcast.pick_shortcuts(self.seed, word, self.me, left, left.size, 1, targets, 0) == 0:
             return NOBODY
         return int(targets[0])
+
+    def _asked(self) -> int:
+        """Those who were asked, as the scratch's candidates."""
+        found = begin_gathering(self._scratch)
+        for partner in (self.rings.partner, self.vicinity.partner, self.cyclon.partner):
+            if partner != NOBODY:
+                found = gather_one(self._scratch, found, partner, 0)
+        return found
+
+    def _list(self, topic: int, count: int) -> Peers:
+        """The subscribers of a topic among the scratch's candidates, in order."""
+        kept = ringcast.list_subscribers(topic, self.me, count, self.profiles.table, self._scratch)
+        found: Peers = self._scratch.peers[:kept].copy()
+        return found
 
     def _row(self, topic: int) -> int | None:
         """Where a topic stands among the node's own, if it is one of them."""
