@@ -159,3 +159,40 @@ def sum_online(
     for node in range(start.size - 1):
         for i in range(start[node], start[node + 1]):
             add_session(on[i], off[i], cycle, slot, online[node])
+
+
+@rule
+def set_pattern(
+    online: NDArray[np.int64], observed: NDArray[np.int64], threshold: int, pattern: NDArray[np.bool_]
+) -> None:
+    """Say in which slots a node is regular. online, observed, pattern: [slot]"""
+    for i in range(online.size):
+        pattern[i] = is_regular(online[i], observed[i], threshold)
+
+
+class Patterns:
+    """Who says that it is regular when: a part of everybody's profile.
+
+    regular: [peer, slot]. In a simulation one table serves the whole population; a live node has its own,
+    with what it last heard of each peer.
+    """
+
+    def __init__(self, peers: int, slots: int) -> None:
+        self.regular: NDArray[np.bool_] = np.zeros((peers, slots), dtype=np.bool_)
+        self.changes = 0
+        """How often somebody's pattern was replaced."""
+        self.given = False
+        """Whether patterns were given from outside, so that nodes need not find out their own."""
+
+    def replace(self, peer: int, pattern: NDArray[np.bool_]) -> None:
+        """A peer says when it is regular. pattern: [slot]"""
+        self.regular[peer] = pattern
+        self.changes += 1
+
+    def give(self, regular: NDArray[np.bool_]) -> None:
+        """Fix everybody's pattern, for experiments that want to know what perfect knowledge is worth."""
+        if regular.shape != self.regular.shape:
+            raise InputError(f"patterns must have the shape {self.regular.shape}, not {regular.shape}")
+        self.regular[:] = regular
+        self.given = True
+        self.changes += 1

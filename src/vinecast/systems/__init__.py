@@ -15,10 +15,15 @@ from numpy.typing import NDArray
 from vinecast.core.interest import TOPICS_MAX, make_scratch
 from vinecast.core.machine import Machine
 from vinecast.core.profiles import Profiles
+from vinecast.core.regularity import Patterns
 from vinecast.core.sweep import Sweep
 from vinecast.protocols.cyclon import Cyclon, CyclonConfig
 from vinecast.protocols.cyclon.sweep import CyclonSweep
+from vinecast.systems.grid import GridNode, GridNodeConfig
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
+from vinecast.systems.poldercast_regular import PolderCastRegular, PolderCastRegularConfig
+from vinecast.systems.poldercast_regular_rings import RegularProfiles
+from vinecast.systems.poldercast_regular_sweep import PolderCastRegularSweep
 from vinecast.systems.poldercast_sweep import PolderCastSweep
 from vinecast.systems.scribe import Scribe, ScribeConfig
 
@@ -58,6 +63,19 @@ def _poldercast_machines(config: PolderCastConfig, seed: int, profiles: Profiles
     return lambda node: PolderCast(config, seed, node, profiles, room)  # one for all: they take turns
 
 
+def _poldercast_regular_machines(config: PolderCastRegularConfig, seed: int, profiles: Profiles) -> Machines:
+    topics = profiles.topic_ids.size
+    room = make_scratch(profiles.peers, topics, min(topics, TOPICS_MAX), config.most, config.rings.size)
+    shared = RegularProfiles(profiles, Patterns(profiles.peers, config.grid.regularity.slots))
+    return lambda node: PolderCastRegular(config, seed, node, profiles, room, shared)
+
+
+def _grid_machines(config: GridNodeConfig, seed: int, profiles: Profiles) -> Machines:
+    room = make_scratch(profiles.peers, 0, 0, config.most)
+    patterns = Patterns(profiles.peers, config.grid.regularity.slots)
+    return lambda node: GridNode(config, seed, node, patterns, room)
+
+
 def _scribe_machines(config: ScribeConfig, seed: int, profiles: Profiles) -> Machines:
     return lambda node: Scribe(config, seed, node, profiles)
 
@@ -73,6 +91,17 @@ SYSTEMS: Mapping[str, System] = {
         lambda machine: machine.cyclon.peers,
         has_topics=True,
         settings=("synchronous",),
+    ),
+    "poldercast_regular": System(
+        PolderCastRegularConfig,
+        _poldercast_regular_machines,
+        PolderCastRegularSweep,
+        lambda machine: machine.cyclon.peers,
+        has_topics=True,
+        settings=("synchronous",),
+    ),
+    "grid": System(
+        GridNodeConfig, _grid_machines, None, lambda machine: machine.cyclon.peers, has_topics=False
     ),
     "scribe": System(ScribeConfig, _scribe_machines, None, lambda machine: machine.peers, has_topics=True),
 }

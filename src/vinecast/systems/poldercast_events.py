@@ -76,7 +76,12 @@ class Publication:
         self._subscribers = sweep.profiles.subscribers()
         self._room = sweep.room
         largest = int(np.diff(self._subscribers.start).max(initial=1))
-        self._room.fit(sweep.nodes, largest, near.shape[1] + sample.shape[1], fanout)
+        self._again = sweep.second_ring(self._links, self._forwarding)
+        slots, copies = near.shape[1] + sample.shape[1], fanout
+        if self._again.carries.size:
+            also = self._again.links
+            slots, copies = max(slots, also.near.shape[1] + also.sample.shape[1]), 2 * max(fanout, 2)
+        self._room.fit(sweep.nodes, largest, slots, copies)
         self.topics = sweep.profiles.topic_ids.size
         self.first_event = epoch * self.topics
         pool = sweep.profiles.topics.size
@@ -93,15 +98,15 @@ class Publication:
 
         def evenly(begin: int, end: int, worker: int) -> None:
             ringcast.spread_evenly(
-                self._links, self._forwarding, self.first_event, spread.publisher, self._subscribers,
-                self._room.memory_of(worker), spread.hops, spread.copies, begin, end,
+                self._links, self._forwarding, self._again, self.first_event, spread.publisher,
+                self._subscribers, self._room.memory_of(worker), spread.hops, spread.copies, begin, end,
             )  # fmt: skip
 
         def in_time(begin: int, end: int, worker: int) -> None:
             assert delays is not None
             assert spread.latency_us is not None
             timed.spread_in_time(
-                self._links, delays, self._forwarding, self.first_event, spread.publisher,
+                self._links, delays, self._forwarding, self._again, self.first_event, spread.publisher,
                 self._subscribers, self._room.memory_of(worker), self._room.queue_of(worker), spread.hops,
                 spread.copies, spread.latency_us, begin, end,
             )  # fmt: skip

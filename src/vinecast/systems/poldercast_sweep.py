@@ -17,6 +17,7 @@ from vinecast.core.profiles import Profiles
 from vinecast.core.silence import make_silence
 from vinecast.core.sweep import Mailbox, Phase
 from vinecast.protocols.cyclon.sweep import CyclonSweep
+from vinecast.protocols.ringcast.sweep import Again, Forwarding, Links, just_once
 from vinecast.protocols.rings import sweep as rings
 from vinecast.protocols.vicinity import sweep as vicinity
 from vinecast.systems.poldercast import PolderCastConfig
@@ -232,6 +233,10 @@ class PolderCastSweep:
         fanout, shortcuts = fanout or self.config.fanout, shortcuts or self.config.shortcuts
         able = self.online if publishers is None else self.online & publishers
         return Publication(self, epoch, fanout, shortcuts, delays, able)
+
+    def second_ring(self, links: Links, forwarding: Forwarding) -> Again:
+        """A ring that events travel on besides; PolderCast has none. links, forwarding: the first's"""
+        return just_once(links, forwarding)
 
     def carriers(self) -> NDArray[np.int32]:
         """Whom a node sends a topic's events to in any case: its ring neighbours. [pool, link]"""

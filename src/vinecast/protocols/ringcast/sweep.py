@@ -57,6 +57,16 @@ class Forwarding(NamedTuple):
     """Whether the second on a side of the ring replaces the first if that one is off line"""
 
 
+class Again(NamedTuple):
+    """A second ring that some nodes forward events on besides (S4 §6.4.4)."""
+
+    links: Links
+    """Its ring, and the views that its shortcuts are taken from"""
+    forwarding: Forwarding
+    carries: NDArray[np.bool_]
+    """[node], who does; of no size where there is no second ring"""
+
+
 class Memory(NamedTuple):
     """Working memory of one thread, for the topic in hand. Peers are called by their places."""
 
@@ -78,6 +88,8 @@ class Memory(NamedTuple):
     """[candidate]"""
     targets: Peers
     """[target]"""
+    again: Peers
+    """[target on a second ring]"""
 
 
 def make_memory(nodes: int, subscribers: int, slots: int, fanout: int) -> Memory:
@@ -92,7 +104,13 @@ def make_memory(nodes: int, subscribers: int, slots: int, fanout: int) -> Memory
         frontier=np.zeros((2, subscribers + 1), dtype=np.int32),
         candidates=np.zeros(slots + 1, dtype=np.int32),
         targets=np.zeros(fanout + 3, dtype=np.int32),
+        again=np.zeros(3, dtype=np.int32),
     )
+
+
+def just_once(links: Links, forwarding: Forwarding) -> Again:
+    """No second ring."""
+    return Again(links, forwarding, np.zeros(0, dtype=np.bool_))
 
 
 @rule
@@ -181,6 +199,58 @@ def step_in(ring: Peers, target: int, sender: int, nodes: Peers, memory: Memory)
     return target if there == NOBODY else there
 
 
+@rule
+def choose_again(
+    place: int,
+    sender: int,
+    event: int,
+    ringed: int,
+    filled: int,
+    again: Again,
+    nodes: Peers,
+    rows: Peers,
+    memory: Memory,
+) -> int:
+    """Add the targets on the second ring, none of which is a target already; how many there are in all.
+
+    The first ``ringed`` targets are ring neighbours on the first ring, or who stands by for them. For a
+    neighbour that is a target on both rings, one more shortcut is taken.
+    """
+    ring = again.links.ring[rows[place]]
+    lower, higher = memory.place_of[ring[0]], memory.place_of[ring[ring.size // 2]]
+    wanted = rules.shortcuts_wanted(lower, higher, sender, again.forwarding.fanout)
+    last = filled
+    for i in range(rules.choose_ring(lower, higher, sender, memory.again)):
+        target = int(memory.again[i])
+        known = (target == memory.lower[place]) | (target == memory.higher[place])
+        for j in range(ringed, filled):
+            known |= memory.targets[j] == target
+        if known:
+            wanted += 1
+            continue
+        if again.forwarding.stand_by and memory.first[target] == OFFLINE:
+            target = step_in(ring, target, sender, nodes, memory)
+        memory.targets[last] = target
+        last += 1
+    if wanted <= 0:
+        return last
+    set_eligible(0, place, lower, higher, sender, nodes, memory)
+    set_eligible(0, place, memory.lower[place], memory.higher[place], sender, nodes, memory)
+    for j in range(ringed, filled):
+        memory.eligible[nodes[memory.targets[j]]] = 0
+    found = list_shortcuts(nodes[place], event, again.forwarding, again.links, memory)
+    set_eligible(1, place, lower, higher, sender, nodes, memory)
+    set_eligible(1, place, memory.lower[place], memory.higher[place], sender, nodes, memory)
+    for j in range(ringed, filled):
+        memory.eligible[nodes[memory.targets[j]]] = 1
+    end = rules.pick_shortcuts(
+        again.forwarding.seed, event, nodes[place], memory.candidates, found, wanted, memory.targets, last
+    )
+    for i in range(last, end):
+        memory.targets[i] = memory.place_of[memory.targets[i]]
+    return end
+
+
 @inner_rule
 def choose_targets(
     place: int,
@@ -188,6 +258,7 @@ def choose_targets(
     event: int,
     forwarding: Forwarding,
     links: Links,
+    again: Again,
     nodes: Peers,
     rows: Peers,
     memory: Memory,
@@ -203,17 +274,18 @@ def choose_targets(
             target = int(memory.targets[i])
             if memory.first[target] == OFFLINE:
                 memory.targets[i] = step_in(links.ring[rows[place]], target, sender, nodes, memory)
-    wanted = rules.shortcuts_wanted(lower, higher, sender, forwarding.fanout)
-    if wanted == 0:
-        return filled
-    set_eligible(0, place, lower, higher, sender, nodes, memory)
-    found = list_shortcuts(nodes[place], event, forwarding, links, memory)
-    set_eligible(1, place, lower, higher, sender, nodes, memory)
-    last = rules.pick_shortcuts(
-        forwarding.seed, event, nodes[place], memory.candidates, found, wanted, memory.targets, filled
-    )
-    for i in range(filled, last):
-        memory.targets[i] = memory.place_of[memory.targets[i]]
+    wanted, last = rules.shortcuts_wanted(lower, higher, sender, forwarding.fanout), filled
+    if wanted > 0:
+        set_eligible(0, place, lower, higher, sender, nodes, memory)
+        found = list_shortcuts(nodes[place], event, forwarding, links, memory)
+        set_eligible(1, place, lower, higher, sender, nodes, memory)
+        last = rules.pick_shortcuts(
+            forwarding.seed, event, nodes[place], memory.candidates, found, wanted, memory.targets, filled
+        )
+        for i in range(filled, last):
+            memory.targets[i] = memory.place_of[memory.targets[i]]
+    if again.carries.size and again.carries[nodes[place]]:
+        last = choose_again(place, sender, event, filled, last, again, nodes, rows, memory)
     return last
 
 
@@ -221,6 +293,7 @@ def choose_targets(
 def spread_evenly(
     links: Links,
     forwarding: Forwarding,
+    again: Again,
     first_event: int,
     publisher: Peers,
     subscribers: Subscribers,
@@ -250,7 +323,7 @@ def spread_evenly(
             for i in range(ahead):
                 place = int(memory.frontier[now, i])
                 sender = sender_of(memory.first[place])
-                count = choose_targets(place, sender, event, forwarding, links, nodes, rows, memory)
+                count = choose_targets(place, sender, event, forwarding, links, again, nodes, rows, memory)
                 copy = (hop << 32) + place
                 for j in range(count):
                     there = memory.targets[j]

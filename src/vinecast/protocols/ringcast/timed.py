@@ -16,6 +16,7 @@ from vinecast.protocols.ringcast.rules import Peers
 from vinecast.protocols.ringcast.sweep import (
     NO_SENDER,
     UNTOLD,
+    Again,
     Forwarding,
     Links,
     Memory,
@@ -101,6 +102,7 @@ def spread_in_time(
     links: Links,
     delays: Delays,
     forwarding: Forwarding,
+    again: Again,
     first_event: int,
     publisher: Peers,
     subscribers: Subscribers,
@@ -132,7 +134,7 @@ def spread_in_time(
                     continue
                 memory.first[place] = (((int(memory.first[sender]) >> 32) + 1) << 32) + sender
             latency_us[rows[place]] = now_us
-            count = choose_targets(place, sender, event, forwarding, links, nodes, rows, memory)
+            count = choose_targets(place, sender, event, forwarding, links, again, nodes, rows, memory)
             for j in range(count):
                 there = int(memory.targets[j])
                 delay_us = int(delays.one_way_us[delays.site_of[nodes[place]], delays.site_of[nodes[there]]])

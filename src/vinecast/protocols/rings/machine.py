@@ -6,7 +6,7 @@ of candidates. Its topics are those of its own profile; when they change, the sy
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from vinecast.core.errors import InputError
 from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
 from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one
 from vinecast.core.machine import NOBODY, SECOND_US
-from vinecast.core.profiles import Profiles, row_of
+from vinecast.core.profiles import Table, row_of
 from vinecast.core.silence import SilenceMemory
 from vinecast.protocols.rings import informed, rules
 from vinecast.protocols.rings.rules import Ages, Peers, Topics
@@ -84,6 +84,19 @@ class RingsAnswer:
     ages: Ages
 
 
+class Told(Protocol):
+    """What Rings asks of profiles."""
+
+    @property
+    def table(self) -> Table:
+        """See ``Profiles``."""
+        ...
+
+    def topics_of(self, peer: int) -> Topics:
+        """See ``Profiles``."""
+        ...
+
+
 class Rings:
     """The machine. ``others(count)`` adds the other layers' views to the scratch's candidates;
     ``on_silence(peer)`` is told of a partner that did not answer; ``silence`` remembers it.
@@ -96,7 +109,7 @@ class Rings:
         config: RingsConfig,
         seed: int,
         me: int,
-        profiles: Profiles,
+        profiles: Told,
         scratch: Scratch,
         others: Callable[[int], int],
         first_after_us: int = 0,
