@@ -12,8 +12,9 @@ from vinecast.core.errors import InputError
 from vinecast.core.records import EventRecord
 from vinecast.core.seals import seal_events
 from vinecast.node.identity import Identity
-from vinecast.node.node import Node, OverloadedError
+from vinecast.node.node import Node
 from vinecast.node.peers import ME
+from vinecast.node.publisher import OverloadedError
 from vinecast.node.subscription import Event, Subscription
 from vinecast.node.wire import EventFrame, encode
 

@@ -21,7 +21,7 @@ from vinecast.node.bench import PARTS, RIVALS, Plan, Result, bench_node
 from vinecast.node.bench_member import Tally, serve
 from vinecast.node.bench_team import AbsentError, Team, Trial, highest_rate
 from vinecast.node.loop import run
-from vinecast.node.node import OverloadedError
+from vinecast.node.publisher import OverloadedError
 
 
 @pytest.fixture(autouse=True)

@@ -64,7 +64,7 @@ def test_every_event_of_a_batch_leads_to_the_root(count: int) -> None:
     root = slow_root([hashlib.sha256(b"\0" + cid).digest() for cid in cids])
     checker = SealChecker(verify, "net")
     for index, (cid, seal) in enumerate(zip(cids, seals, strict=True)):
-        assert (seal.size, seal.index) == (count, index)
+        assert (seal.size, seal.leaf) == (count, index)
         assert Way(cid, seal, PUBLIC).root() == root
         assert len(seal.path) == 32 * path_length(count, index)
         assert checker.check(cid, Seal.from_bytes(seal.to_bytes()), PUBLIC)
@@ -90,7 +90,7 @@ def test_no_other_event_fits(count: int, mine: int, other: int) -> None:
     assert checker.check(cids[mine % count], seal, PUBLIC)  # the root is known now, and that helps nobody
     if other % count != mine % count:
         assert not checker.check(cids[other % count], seal, PUBLIC)
-        assert not checker.check(cids[mine % count], seal._replace(index=other % count), PUBLIC)
+        assert not checker.check(cids[mine % count], seal._replace(leaf=other % count), PUBLIC)
     assert not checker.check(strangers[40], seal, PUBLIC)
     assert not checker.check(cids[mine % count], seal._replace(path=seal.path + bytes(32)), PUBLIC)
     assert not SealChecker(verify, "another").check(cids[mine % count], seal, PUBLIC)

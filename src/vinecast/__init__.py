@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vinecast.core.errors import Bug, InputError, RemoteError, VinecastError
     from vinecast.node.config import NodeConfig
-    from vinecast.node.node import Node, OverloadedError, Peer, Receipt
+    from vinecast.node.node import Node, Peer
+    from vinecast.node.publisher import OverloadedError, Receipt
     from vinecast.node.subscription import Event, Subscription
     from vinecast.node.sync import SyncNode, SyncSubscription
 
@@ -26,9 +27,9 @@ _PLACES = {
     "InputError": "core.errors",
     "Node": "node.node",
     "NodeConfig": "node.config",
-    "OverloadedError": "node.node",
+    "OverloadedError": "node.publisher",
     "Peer": "node.node",
-    "Receipt": "node.node",
+    "Receipt": "node.publisher",
     "RemoteError": "core.errors",
     "Subscription": "node.subscription",
     "SyncNode": "node.sync",

@@ -41,14 +41,14 @@ class Seal(NamedTuple):
     """Over the batch, 64 bytes."""
     size: int
     """Events in the batch."""
-    index: int
+    leaf: int
     """Which of them this is."""
     path: bytes
     """The hashes beside the way from its leaf to the root, 32 bytes each, lowest first."""
 
     def to_bytes(self) -> bytes:
         """The seal for the wire: the size and the index say how many hashes follow."""
-        place = (self.size << 16 | self.index).to_bytes(4, "big")
+        place = (self.size << 16 | self.leaf).to_bytes(4, "big")
         return self.signature + place + self.path
 
     @classmethod
@@ -222,7 +222,7 @@ class Way:
             or self.publisher != other.publisher
         ):
             return False
-        together = (seal.index ^ before.index).bit_length()
+        together = (seal.leaf ^ before.leaf).bit_length()
         while len(self.hashes) <= together:
             if not self._step():
                 return False
@@ -235,7 +235,7 @@ class Way:
     def _step(self) -> bool:
         """Go up a level; whether the path has what that needs."""
         level, here, left = len(self.hashes) - 1, self.hashes[-1], self.left[-1]
-        size, index = -(-self.seal.size >> level), self.seal.index >> level
+        size, index = -(-self.seal.size >> level), self.seal.leaf >> level
         if index ^ 1 < size:
             beside, left = left[:HASH_BYTES], left[HASH_BYTES:]
             if len(beside) < HASH_BYTES:

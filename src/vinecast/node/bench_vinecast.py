@@ -35,11 +35,10 @@ class VinecastMember:
 
     async def publish(self, payloads: list[bytes]) -> None:
         """One: and wait for its receipt. Several: in one turn of the loop."""
-        publish = self._node.publish
         if len(payloads) == 1:
-            await publish(TOPIC, payloads[0])
+            await self._node.publish(TOPIC, payloads[0])
         else:
-            await asyncio.gather(*(publish(TOPIC, payload) for payload in payloads))
+            await self._node.publish_all(TOPIC, payloads)
 
 
 async def vinecast_node(settings: dict[str, Any]) -> None:

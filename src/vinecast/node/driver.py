@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 from vinecast.core.blocks import cid_of
@@ -35,15 +34,28 @@ from vinecast.core.events import (
 )
 from vinecast.core.interest import Scratch
 from vinecast.core.machine import NOBODY
-from vinecast.core.seals import SealChecker, Sealed, read_sealed
+from vinecast.core.seals import SealChecker, Sealed, event_number, read_sealed
 from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.node.address import Address
 from vinecast.node.codec import Codec
+from vinecast.node.conduct import Conduct, Misunderstanding
+from vinecast.node.config import PATIENCE_PERIODS
 from vinecast.node.identity import Identity, verify
 from vinecast.node.peers import ME, PeerBook
 from vinecast.node.replays import Replays
 from vinecast.node.transport import PeerFacts, Transport
-from vinecast.node.wire import HOPS_MAX, EventFrame, Frame, Gossip, Introduction, Leaving, decode, encode
+from vinecast.node.wire import (
+    CARD_BYTES_MAX,
+    HOPS_MAX,
+    EventFrame,
+    Frame,
+    Gossip,
+    Introduction,
+    Leaving,
+    decode,
+    encode,
+    names_bytes,
+)
 from vinecast.protocols.cyclon import machine as cyclon
 from vinecast.protocols.rings import machine as rings
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig, PolderCastEvent
@@ -51,8 +63,8 @@ from vinecast.systems.poldercast import PolderCast, PolderCastConfig, PolderCast
 log = logging.getLogger("vinecast.node")
 
 _OBSERVED = {kind: f"events {kind.name.lower().replace('_', ' ')}" for kind in TraceKind}
-NUMBER_BITS = 63
-"""Of an event's content id, so many stand for it in the machine."""
+LOOKS_A_PERIOD = 8
+"""How often it is looked whether it came (ours)."""
 
 
 class Clock(Protocol):
@@ -67,16 +79,9 @@ class Clock(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """An event for the application."""
-
-    sealed: Sealed
-    hops: int
-
-
 class Driver:
-    """One node's. ``deliver`` takes what the application subscribed to; it must not wait."""
+    """One node's. ``deliver`` takes an event that the application subscribed to, and how many links it
+    travelled; it must not wait."""
 
     def __init__(
         self,
@@ -87,7 +92,7 @@ class Driver:
         clock: Clock,
         seed: int,
         network: str,
-        deliver: Callable[[Arrival], None],
+        deliver: Callable[[Sealed, int], None],
         peers: int,
         topics: int,
         traced: int,
@@ -99,7 +104,7 @@ class Driver:
         self.transport = transport
         self._version, self._on_card = version, on_card
         self.counters: Counter[str] = Counter()
-        self.trace: deque[TraceRecord] = deque(maxlen=traced)
+        self._observed: deque[tuple[int, Observe]] = deque(maxlen=traced)
         self.book = PeerBook(identity.public, identity.sign, verify, network, peers, topics, self._in_use)
         self.machine = PolderCast(config, seed, ME, self.book.profiles, scratch)
         self.address: Address | None = advertise
@@ -107,6 +112,7 @@ class Driver:
         """Set when somebody else is known."""
         sizes = (config.cyclon.gossip_size, config.vicinity.gossip_size, config.rings.gossip_size)
         self._codec = Codec(self.book, max(sizes))
+        self._conduct = Conduct(config.period_us)
         self._replays = Replays()
         self._checker = SealChecker(verify, network)
         self._clock = clock
@@ -118,6 +124,11 @@ class Driver:
         self._reachable: set[int] = set()
         self._running = False
         self._waiting_for_cycle: list[asyncio.Future[None]] = []
+        self._period_us = config.period_us
+        self._fired_us: dict[str, int] = {}
+        """Layer → when it last began an exchange."""
+        self._gone: set[int] = set()
+        """Peers that said goodbye or could not be reached, lately."""
 
     # Life.
 
@@ -129,6 +140,14 @@ class Driver:
         self._running = True
         self._handle(Start(()))
         return self.address
+
+    @property
+    def trace(self) -> list[TraceRecord]:
+        """What happened to events lately."""
+        return [
+            TraceRecord(when, ME, one.kind, one.peer, "", one.topic, one.event, one.hops, one.reason)
+            for when, one in self._observed
+        ]
 
     async def leave(self, patience_s: float) -> None:
         """Say goodbye, let what is queued go out, and close."""
@@ -160,15 +179,18 @@ class Driver:
     def subscribe(self, topics: Iterable[str]) -> list[str]:
         """Take part in these topics, with one new card for all; those for which there was room."""
         mine, added = set(self.book.topics_of(ME)), []
+        room = CARD_BYTES_MAX - names_bytes(mine)
         for topic in dict.fromkeys(topics):
             if topic in mine:
                 added.append(topic)
                 continue
-            number = self.book.topics.take(topic)
+            size = names_bytes((topic,))
+            number = self.book.topics.take(topic) if size <= room else None
             if number is None:
                 continue
             self._handle(Subscribe(number))
             if self.machine.subscribes(number):
+                room -= size
                 added.append(topic)  # what the profile now uses of the number is what we took
             else:
                 self.book.topics.leave(number)
@@ -192,7 +214,7 @@ class Driver:
             self.counters["dropped: too many topics"] += 1
             return 0
         try:
-            return self._handle_event(sealed, Publish(number, event_number(sealed)))
+            return self._handle_event(sealed, Publish(number, sealed.number))
         finally:
             self.book.topics.leave(number)
 
@@ -219,9 +241,7 @@ class Driver:
     def on_up(self, peer: bytes, address: Address, facts: PeerFacts) -> None:
         """A link is up: each side introduces itself."""
         self._codec.forget_link(peer)
-        own = self.book.describe(ME, 0)
-        assert own is not None
-        self.transport.send(peer, None, encode(Introduction(own)))
+        self._introduce_myself(peer)
 
     def on_down(self, peer: bytes, reason: str) -> None:
         """A link is gone: links are made again when they are needed, so that says nothing about the peer."""
@@ -231,7 +251,13 @@ class Driver:
         """A peer could not be reached."""
         number = self.book.number_of(peer)
         if number != NOBODY and self._running:
-            self._handle(PeerLost(number))
+            self._lose(number)
+
+    def _lose(self, number: int) -> None:
+        """A peer is gone: nobody waits for its answer."""
+        if number in self.machine.partners():
+            self._gone.add(number)
+        self._handle(PeerLost(number))
 
     def on_refused(self, reason: str) -> None:
         """The transport turned something away."""
@@ -245,10 +271,19 @@ class Driver:
             self._take(peer, decode(data))
         except RemoteError as error:
             self.counters[f"refused: {error}"] += 1
+            if not isinstance(error, Misunderstanding) and self._conduct.blame(peer):
+                self.transport.shun(peer)
+                self.on_unreachable(peer)
+
+    def _introduce_myself(self, peer: bytes) -> None:
+        own = self.book.describe(ME, 0)
+        assert own is not None
+        self.transport.send(peer, None, encode(Introduction(own)))
 
     def _take(self, peer: bytes, frame: Frame) -> None:
         match frame:
             case Gossip():
+                self._conduct.hear(peer, self._clock.now_us())
                 sender, message = self._codec.unpack(peer, frame)
                 self._handle(Received(sender, message))
                 self.joined.set()
@@ -259,13 +294,16 @@ class Driver:
             case Leaving():
                 number = self.book.number_of(peer)
                 if number != NOBODY:
-                    self._handle(PeerLost(number))
+                    self._lose(number)
 
     def _meet(self, peer: bytes, frame: Introduction) -> None:
         """Somebody introduces itself; a node that knows nobody begins with it."""
+        self._conduct.hear(peer, self._clock.now_us())
         self.book.release()
-        number = self.book.meet(frame.sender)
-        if number == NOBODY or self.book.id_of(number) != peer:
+        number = self.book.meet(frame.sender, peer)
+        if number == NOBODY:
+            raise Misunderstanding("no room for its card")
+        if self.book.id_of(number) != peer:
             raise RemoteError("speaks for another peer")
         if self.machine.cyclon.view.size == 0 and number != ME:
             self._handle(Start((number,)))
@@ -273,18 +311,21 @@ class Driver:
 
     def _take_event(self, peer: bytes, frame: EventFrame) -> None:
         sender = self.book.number_of(peer)  # nobody yet, if the event overtook the sender's introduction
-        if self.machine.has_seen(_number_in(cid_of(frame.block))):
+        cid = cid_of(frame.block)
+        number = event_number(cid)
+        if self.machine.has_seen(number):
             self.counters["events received again"] += 1
             return
-        sealed = read_sealed(frame.block, frame.seal)
+        sealed = read_sealed(frame.block, cid, frame.seal)
         topic = self.book.topics.number_of(sealed.record.topic)
         if topic is None or not self.machine.subscribes(topic):
-            raise RemoteError("event on a topic that is not subscribed to")
-        number = event_number(sealed)
+            if self._conduct.is_news(peer):
+                self._introduce_myself(peer)
+            raise Misunderstanding("event on a topic that is not subscribed to")
         if not self._checker.holds(sealed):
             raise RemoteError("forged event")
         if not self._replays.is_new(sealed.record.publisher, sealed.record.sequence):
-            raise RemoteError("event replayed")
+            raise Misunderstanding("event replayed")
         self._handle_event(sealed, Received(sender, PolderCastEvent(topic, number, frame.hops)))
 
     # In and out of the machine.
@@ -311,11 +352,10 @@ class Driver:
                 self._set_timer(name, after_us)
             case Deliver(_, _, hops):
                 assert self._current is not None
-                self._deliver(Arrival(self._current, hops))
-            case Observe(kind, topic, event, peer, hops, reason):
+                self._deliver(self._current, hops)
+            case Observe(kind=kind, reason=reason):
                 self.counters[f"{_OBSERVED[kind]}: {reason}" if reason else _OBSERVED[kind]] += 1
-                now = self._clock.wall_us()
-                self.trace.append(TraceRecord(now, ME, kind, peer, "", topic, event, hops, reason))
+                self._observed.append((self._clock.wall_us(), effect))
             case Count(name, by):
                 self.counters[name] += by
 
@@ -352,9 +392,28 @@ class Driver:
         loop = asyncio.get_running_loop()
         self._timers[name] = loop.call_later(after_us / 1e6, self._fire, name)
 
+    def _waits_for(self, layer: str) -> bool:
+        """Whether a layer's partner may still answer: it was not asked long ago, and is not known to be gone.
+
+        Where a machine is overloaded answers come late. To gossip more slowly then is better than to take
+        everybody for dead.
+        """
+        partner = self.machine.partner_of(layer)
+        if partner == NOBODY or partner in self._gone:
+            return False
+        waited_us = self._clock.now_us() - self._fired_us.get(layer, 0)
+        return waited_us < PATIENCE_PERIODS * self._period_us
+
     def _fire(self, name: str) -> None:
+        if self._waits_for(name):
+            self.counters["exchanges held back"] += 1
+            self._set_timer(name, self._period_us // LOOKS_A_PERIOD)
+            return
+        self._fired_us[name] = self._clock.now_us()
+        self._gone.discard(self.machine.partner_of(name))
         if name == cyclon.TIMER:
             self.book.begin_cycle()
+            self._conduct.begin_cycle(self._clock.now_us())
         if name == rings.TIMER:
             mine = self.book.profiles.topics_of(ME).tolist()
             self._reachable = {topic for topic in mine if self.machine.is_reachable(topic)}
@@ -378,15 +437,7 @@ class Driver:
         await future
         return self._running
 
-    def pressure(self) -> float:
-        """How full the fullest queue of a linked peer is, 0 … 1."""
-        return max(map(self.transport.pressure, self.transport.links()), default=0.0)
-
-
-def event_number(sealed: Sealed) -> int:
-    """The number of an event in the machine: from its content id, so that all nodes have the same."""
-    return _number_in(sealed.cid)
-
-
-def _number_in(cid: bytes) -> int:
-    return int.from_bytes(cid[-8:], "big") & ((1 << NUMBER_BITS) - 1)
+    def is_crowded(self, topic: str, above: float) -> bool:
+        """Whether a linked subscriber of a topic has a queue fuller than that, 0 … 1."""
+        numbers = map(self.book.number_of, self.transport.crowded(above))
+        return any(number != NOBODY and topic in self.book.topics_of(number) for number in numbers)

@@ -17,57 +17,35 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
-from vinecast.core.blocks import cid_text
-from vinecast.core.errors import InputError, RemoteError, VinecastError
+from vinecast.core.errors import InputError, RemoteError
 from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
-from vinecast.core.records import EventRecord
-from vinecast.core.seals import BATCH_MAX, Sealed, seal_events
+from vinecast.core.seals import Sealed
 from vinecast.node.address import Address
 from vinecast.node.config import NodeConfig
-from vinecast.node.driver import Arrival, Driver
+from vinecast.node.driver import Driver
 from vinecast.node.identity import Identity
 from vinecast.node.peers import ME
+from vinecast.node.publisher import Headers, Payload, Publisher, Receipt
 from vinecast.node.store import Store
 from vinecast.node.subscription import Event, Subscription
 from vinecast.node.tls_transport import TlsTransport
-from vinecast.node.topics import Pattern, check_topic
+from vinecast.node.topics import Pattern
 from vinecast.node.transport import Transport
 from vinecast.node.warm_up import is_warm, warm_up
 
 log = logging.getLogger("vinecast.node")
 
-CROWDED = 0.5  # ours: how full a neighbour's queue may be before a publisher has to wait
 FOLLOWED_A_CYCLE = 256  # ours: topics that a pattern takes up in one cycle, at the most
-LOOK_S = 0.005  # ours: seconds between two looks at the queues of neighbours
 REMEMBERED_PEERS = 64  # ours: of those met lately, so many are written down each minute
 JOINING_CYCLES = 60  # ours: cycles without meeting anybody after which a node counts as alone
 MINUTE_S = 60.0
 _CARD = "card version"
-
-
-class OverloadedError(VinecastError):
-    """The neighbours cannot take more at the moment: the event was not published. Try again later."""
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What became of a publication, as far as the publisher can know."""
-
-    cid: bytes
-    """The event's content id."""
-    neighbours: int
-    """Peers that it was handed to."""
-
-    @property
-    def id(self) -> str:
-        """The content id as people write it."""
-        return cid_text(self.cid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +107,7 @@ class Node:
         self._subscriptions: dict[str, list[Subscription]] = {}
         """Topic → who reads it."""
         self._patterns: list[Subscription] = []
-        self._pending: list[tuple[EventRecord, asyncio.Future[Receipt]]] = []
+        self._publisher: Publisher | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._driver: Driver | None = None
         self._store: Store | None = None
@@ -186,6 +164,7 @@ class Node:
             version=int.from_bytes(self._store.meta(_CARD) or b"", "big"),
             on_card=self._note_card,
         )
+        self._publisher = Publisher(identity, self.network, self._driver, self._store, config.publish_wait_s)
         await self._driver.start()
         self._driver.subscribe(self._store.subscriptions())
         assert self._store is not None
@@ -206,10 +185,8 @@ class Node:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
-        for _, receipt in self._pending:
-            if not receipt.done():
-                receipt.set_exception(InputError("the node was closed before the event was published"))
-        self._pending = []
+        if self._publisher is not None:
+            self._publisher.close()
         for subscription in self._readers():
             subscription.end()
         if self._driver is not None:
@@ -233,6 +210,13 @@ class Node:
         if self._driver is None:
             raise InputError("the node has not been started: use it in 'async with', or await start()")
         return self._driver
+
+    @property
+    def publisher(self) -> Publisher:
+        """What publishes; for those who look inside."""
+        self.driver  # noqa: B018  (says so when the node has not been started)
+        assert self._publisher is not None
+        return self._publisher
 
     @property
     def id(self) -> bytes:
@@ -286,74 +270,18 @@ class Node:
 
     # Publishing.
 
-    async def publish(
-        self, topic: str, payload: bytes | str, headers: Mapping[str, str | bytes] | None = None
-    ) -> Receipt:
+    async def publish(self, topic: str, payload: Payload, headers: Headers | None = None) -> Receipt:
         """Publish an event. Waits while neighbours cannot take more; OverloadedError when that lasts."""
-        check_topic(topic)
-        driver, store = self.driver, self._store
-        assert store is not None
-        if not isinstance(payload, str | bytes | bytearray | memoryview):
-            raise InputError(f"a payload is bytes or a string, not {type(payload).__name__}")
-        data = payload.encode() if isinstance(payload, str) else bytes(payload)
-        await self._wait_for_room()
-        record = EventRecord(
-            topic=topic,
-            publisher=self._public,
-            sequence=await store.next_sequence(),
-            time_us=time.time_ns() // 1000,
-            payload=data,
-            headers=dict(headers or {}),
-        )
-        receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        if not self._pending:
-            asyncio.get_running_loop().call_soon(self._flush, driver)
-        self._pending.append((record, receipt))
-        return await receipt
+        return await self.publisher.publish(topic, payload, headers)
 
-    @property
-    def _public(self) -> bytes:
-        assert self._identity is not None
-        return self._identity.public
+    async def publish_all(
+        self, topic: str, payloads: Iterable[Payload], headers: Headers | None = None
+    ) -> list[Receipt]:
+        """Publish many events of a topic, in order, which is much cheaper than one by one.
 
-    async def _wait_for_room(self) -> None:
-        """Make a publisher feel that its neighbours are slow."""
-        driver, waited = self.driver, 0.0
-        while driver.pressure() > CROWDED:
-            if waited >= self.config.publish_wait_s:
-                driver.counters["refused: publisher too fast"] += 1
-                raise OverloadedError("the neighbours cannot take more events at the moment")
-            await asyncio.sleep(LOOK_S)
-            waited += LOOK_S
-
-    def _flush(self, driver: Driver) -> None:
-        """Seal all that was published in this turn of the loop with one signature, and send it."""
-        pending, self._pending = self._pending, []
-        for begin in range(0, len(pending), BATCH_MAX):
-            for (_, receipt), sealed in self._seal(pending[begin : begin + BATCH_MAX]):
-                try:
-                    took = driver.publish(sealed)
-                except Exception as error:
-                    if not receipt.done():
-                        receipt.set_exception(error)
-                    continue
-                if not receipt.done():
-                    receipt.set_result(Receipt(sealed.cid, took))
-
-    def _seal(
-        self, batch: list[tuple[EventRecord, asyncio.Future[Receipt]]]
-    ) -> list[tuple[tuple[EventRecord, asyncio.Future[Receipt]], Sealed]]:
-        """The batch, sealed. If one of them cannot be, only that one fails."""
-        assert self._identity is not None
-        try:
-            sealed = seal_events(self.network, [record for record, _ in batch], self._identity.sign)
-            return list(zip(batch, sealed, strict=True))
-        except InputError as error:
-            if len(batch) == 1:
-                if not batch[0][1].done():
-                    batch[0][1].set_exception(error)
-                return []
-            return [done for one in batch for done in self._seal([one])]
+        When one of them is refused, those before it have been published.
+        """
+        return await self.publisher.publish_all(topic, payloads, headers)
 
     # Subscribing.
 
@@ -419,13 +347,13 @@ class Node:
             if not await driver.next_cycle():
                 raise InputError("the node was closed before the subscription was ready")
 
-    def _take(self, arrival: Arrival) -> None:
+    def _take(self, sealed: Sealed, hops: int) -> None:
         """Give an event to its readers."""
-        event = Event(arrival.sealed, arrival.hops)
-        readers = self._subscriptions.get(event.topic)
+        readers = self._subscriptions.get(sealed.record.topic)
         if not readers:
             self._unread += 1
             return
+        event = Event(sealed, hops)
         for subscription in readers:
             if not subscription.offer(event):
                 self.driver.counters["dropped: reader too slow"] += 1
@@ -481,10 +409,12 @@ class Node:
                 self.driver.counters["refused: no room for a topic of a pattern"] += 1
 
     async def _keep_books(self) -> None:
-        """Write down every minute that the node is on line, and whom it knows."""
+        """Write down every minute, and at first more often, that the node is on line and whom it knows."""
         assert self._store is not None
+        wait_s = 1.0
         while True:
-            await asyncio.sleep(MINUTE_S)
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, MINUTE_S)
             self._store.mark_still_on(time.time_ns() // 1000)
             self._note_peers()
 

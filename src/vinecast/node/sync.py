@@ -22,7 +22,8 @@ from typing import Any, Self, TypeVar
 from vinecast.core.errors import InputError
 from vinecast.node.config import NodeConfig
 from vinecast.node.loop import new_event_loop
-from vinecast.node.node import Node, Peer, Receipt
+from vinecast.node.node import Node, Peer
+from vinecast.node.publisher import Receipt
 from vinecast.node.subscription import Event, Subscription
 
 T = TypeVar("T")
@@ -114,11 +115,7 @@ class SyncNode:
 
     def publish_all(self, topic: str, payloads: Iterable[bytes | str]) -> list[Receipt]:
         """Publish many events of a topic at once, which is much faster than one by one."""
-
-        async def together() -> list[Receipt]:
-            return await asyncio.gather(*(self.node.publish(topic, payload) for payload in payloads))
-
-        return self.do(together)
+        return self.do(lambda: self.node.publish_all(topic, payloads))
 
     def subscribe(self, topic: str) -> "SyncSubscription":
         """Read a topic, or all that fit a pattern and that the node knows."""

@@ -1,0 +1,161 @@
+"""Publishing: records are made, sealed together and sent, and the publisher feels when neighbours are slow.
+
+What is published in the same turn of the loop shares one signature. Nothing is taken that the queues of the
+neighbours on its topic could not hold: who publishes faster than they read is made to wait, and told when
+that lasts.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from vinecast.core.blocks import cid_text
+from vinecast.core.errors import InputError, VinecastError
+from vinecast.core.records import EventRecord
+from vinecast.core.seals import BATCH_MAX, Sealed, seal_events
+from vinecast.node.driver import Driver
+from vinecast.node.identity import Identity
+from vinecast.node.store import Store
+from vinecast.node.topics import check_topic
+
+CROWDED = 0.5  # ours: how full a neighbour's queue may be before a publisher has to wait
+LOOK_S = 0.005  # ours: seconds between two looks at the queues of neighbours
+HAND, HAND_BYTES = 256, 256 * 1024  # ours: events that are sealed and sent in one turn of the loop
+
+Headers = Mapping[str, str | bytes]
+Payload = bytes | str
+
+
+class OverloadedError(VinecastError):
+    """The neighbours cannot take more at the moment: the event was not published. Try again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a publication, as far as the publisher can know."""
+
+    cid: bytes
+    """The event's content id."""
+    neighbours: int
+    """Peers that it was handed to."""
+
+    @property
+    def id(self) -> str:
+        """The content id as people write it."""
+        return cid_text(self.cid)
+
+
+class Publisher:
+    """One node's. ``wait_s``: how long a publisher waits for slow neighbours before it is told."""
+
+    def __init__(self, identity: Identity, network: str, driver: Driver, store: Store, wait_s: float) -> None:
+        self._public, self._sign = identity.public, identity.sign
+        self._network, self._driver, self._store, self._wait_s = network, driver, store, wait_s
+        self._pending: list[tuple[EventRecord, asyncio.Future[Receipt]]] = []
+        self._pending_bytes = 0
+
+    async def publish(self, topic: str, payload: Payload, headers: Headers | None = None) -> Receipt:
+        """See ``Node.publish``."""
+        check_topic(topic)
+        data = _bytes_of(payload)
+        await self._wait_for_room(lambda: self._pending_bytes > HAND_BYTES or self._is_crowded(topic))
+        record = await self._record(topic, data, headers)
+        loop = asyncio.get_running_loop()
+        receipt: asyncio.Future[Receipt] = loop.create_future()
+        if not self._pending:
+            loop.call_soon(self._flush)
+        self._pending.append((record, receipt))
+        self._pending_bytes += len(data)
+        return await receipt
+
+    async def publish_all(
+        self, topic: str, payloads: Iterable[Payload], headers: Headers | None = None
+    ) -> list[Receipt]:
+        """See ``Node.publish_all``."""
+        check_topic(topic)
+        receipts: list[Receipt] = []
+        for hand in _hands(map(_bytes_of, payloads)):
+            await self._wait_for_room(lambda: self._is_crowded(topic))
+            records = [await self._record(topic, data, headers) for data in hand]
+            receipts += map(self._send, seal_events(self._network, records, self._sign))
+            await asyncio.sleep(0)
+        return receipts
+
+    def close(self) -> None:
+        """Those who wait for a receipt will get none."""
+        for _, receipt in self._pending:
+            if not receipt.done():
+                receipt.set_exception(InputError("the node was closed before the event was published"))
+        self._pending = []
+
+    async def _record(self, topic: str, data: bytes, headers: Headers | None) -> EventRecord:
+        return EventRecord(
+            topic=topic,
+            publisher=self._public,
+            sequence=await self._store.next_sequence(),
+            time_us=time.time_ns() // 1000,
+            payload=data,
+            headers=dict(headers) if headers else {},
+        )
+
+    def _is_crowded(self, topic: str) -> bool:
+        return self._driver.is_crowded(topic, CROWDED)
+
+    async def _wait_for_room(self, is_full: Callable[[], bool]) -> None:
+        """Make a publisher feel that its neighbours are slow."""
+        waited = 0.0
+        while is_full():
+            if waited >= self._wait_s:
+                self._driver.counters["refused: publisher too fast"] += 1
+                raise OverloadedError("the neighbours cannot take more events at the moment")
+            await asyncio.sleep(LOOK_S)
+            waited += LOOK_S
+
+    def _flush(self) -> None:
+        """Seal all that was published in this turn of the loop with one signature, and send it."""
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        for begin in range(0, len(pending), BATCH_MAX):
+            for receipt, sealed in self._seal(pending[begin : begin + BATCH_MAX]):
+                if not receipt.done():
+                    try:
+                        receipt.set_result(self._send(sealed))
+                    except Exception as error:
+                        receipt.set_exception(error)
+
+    def _send(self, sealed: Sealed) -> Receipt:
+        return Receipt(sealed.cid, self._driver.publish(sealed))
+
+    def _seal(
+        self, batch: list[tuple[EventRecord, asyncio.Future[Receipt]]]
+    ) -> list[tuple[asyncio.Future[Receipt], Sealed]]:
+        """The batch, sealed. If one of them cannot be, only that one fails."""
+        try:
+            sealed = seal_events(self._network, [record for record, _ in batch], self._sign)
+            return [(receipt, event) for (_, receipt), event in zip(batch, sealed, strict=True)]
+        except InputError as error:
+            if len(batch) == 1:
+                if not batch[0][1].done():
+                    batch[0][1].set_exception(error)
+                return []
+            return [done for one in batch for done in self._seal([one])]
+
+
+def _bytes_of(payload: Payload) -> bytes:
+    if not isinstance(payload, str | bytes | bytearray | memoryview):
+        raise InputError(f"a payload is bytes or a string, not {type(payload).__name__}")
+    return payload.encode() if isinstance(payload, str) else bytes(payload)
+
+
+def _hands(payloads: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Payloads by the handful: many small ones, few large ones."""
+    hand: list[bytes] = []
+    size = 0
+    for data in payloads:
+        hand.append(data)
+        size += len(data)
+        if len(hand) >= HAND or size >= HAND_BYTES:
+            yield hand
+            hand, size = [], 0
+    if hand:
+        yield hand
