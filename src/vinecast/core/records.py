@@ -57,6 +57,9 @@ _TIME, _TOPIC, _HEADERS, _PARENTS, _PAYLOAD, _SEQUENCE, _PUBLISHER = (
 _PUBLISHER += head(BYTES, PUBLIC_KEY_BYTES)
 _PLAIN = _HEADERS + head(MAP, 0) + _PARENTS + head(LIST, 0) + _PAYLOAD
 """Between the topic and the payload of an event without headers and parents, as most are."""
+_PLAIN_TIME = _TIME + head(NUMBER, 1 << 32)[:1]
+_PLAIN_TOPIC = len(_PLAIN_TIME) + 8
+"""Where the topic begins after a number of eight bytes."""
 
 BLOCK_BYTES_MAX = (
     sum(map(len, (_TIME, _TOPIC, _HEADERS, _PARENTS, _PAYLOAD, _SEQUENCE, _PUBLISHER)))
@@ -192,19 +195,59 @@ def _encode_parents(parents: tuple[bytes, ...]) -> bytes:
 
 def decode(block: bytes) -> EventRecord:
     """The record in a block that came from anywhere. RemoteError unless ``encode`` gives these very bytes."""
+    try:
+        record = _decode_plain(block)
+    except (IndexError, UnicodeDecodeError):
+        record = None
+    return record or _decode_any(block)
+
+
+def _decode_plain(block: bytes) -> EventRecord | None:
+    """The record of a block that looks as most do: a time of this century, a short topic, no headers and no
+    parents, a payload of up to 64 KiB. None, or any error, for all others: nothing is said about them."""
+    if not block.startswith(_PLAIN_TIME) or not block.startswith(_TOPIC, _PLAIN_TOPIC):
+        return None
+    at = _PLAIN_TOPIC + len(_TOPIC) + 1
+    end = at + block[at - 1] - (TEXT << 5)
+    if not at < end < at + 24 or not block.startswith(_PLAIN, end):
+        return None
+    topic = block[at:end].decode()
+    at = end + len(_PLAIN) + 2
+    width = block[at - 2]
+    if width == BYTES << 5 | 24:
+        length = block[at - 1]
+        least = 24
+    elif width == BYTES << 5 | 25:
+        length, at = block[at - 1] << 8 | block[at], at + 1
+        least = 256
+    else:
+        return None
+    end = at + length
+    if length < least or not block.startswith(_SEQUENCE, end):
+        return None
+    payload = block[at:end]
+    sequence, at = read_head(block, end + len(_SEQUENCE), NUMBER)
+    publisher = block[at + len(_PUBLISHER) :]
+    time_us = int.from_bytes(block[_PLAIN_TOPIC - 8 : _PLAIN_TOPIC], "big")
+    if (
+        len(publisher) != PUBLIC_KEY_BYTES
+        or not block.startswith(_PUBLISHER, at)
+        or not 1 << 32 <= time_us <= TIME_MAX
+        or sequence > NUMBER_MAX
+        or topic_fault(topic)
+    ):
+        return None
+    return EventRecord(topic, publisher, sequence, time_us, payload)
+
+
+def _decode_any(block: bytes) -> EventRecord:
     if len(block) > BLOCK_BYTES_MAX:
         raise RemoteError("block over its limit")
     time_us, at = read_head(block, _after(block, 0, _TIME), NUMBER)
     topic, at = read_text(block, _after(block, at, _TOPIC), TOPIC_BYTES_MAX)
-    headers: Mapping[str, str | bytes] = NO_HEADERS
-    parents: tuple[bytes, ...] = ()
-    if block.startswith(_PLAIN, at):
-        at += len(_PLAIN)
-    else:
-        headers, at = _read_headers(block, _after(block, at, _HEADERS))
-        parents, at = _read_parents(block, _after(block, at, _PARENTS))
-        at = _after(block, at, _PAYLOAD)
-    payload, at = read_bytes(block, at, PAYLOAD_BYTES_MAX)
+    headers, at = _read_headers(block, _after(block, at, _HEADERS))
+    parents, at = _read_parents(block, _after(block, at, _PARENTS))
+    payload, at = read_bytes(block, _after(block, at, _PAYLOAD), PAYLOAD_BYTES_MAX)
     sequence, at = read_head(block, _after(block, at, _SEQUENCE), NUMBER)
     publisher = block[_after(block, at, _PUBLISHER) :]
     if len(publisher) != PUBLIC_KEY_BYTES:
