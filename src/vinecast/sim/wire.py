@@ -37,12 +37,23 @@ SENT, RECEIVED = 0, 1
 
 def profile_topic_bytes(config: Any) -> int:
     """Bytes of one topic in a profile of a system so configured."""
-    rings = getattr(config, "rings", None)
-    return TOPIC + COVERAGE + (GAPS if getattr(rings, "informed", False) else 0)
+    layers = [getattr(config, "rings", None)]
+    if hasattr(config, "regular"):  # and the same of the regular rings
+        layers.append(config.regular)
+    informed = [GAPS if getattr(layer, "informed", False) else 0 for layer in layers]
+    return TOPIC + sum(COVERAGE + gaps for gaps in informed)
 
 
-def message_bytes(message: Any, subscriptions: NDArray[np.int32], topic_bytes: int) -> int:
-    """The weight of a message. subscriptions: [node]"""
+def entry_bytes(config: Any) -> int:
+    """Bytes of an entry without its topics: where regularity counts, its profile has a bit for every slot."""
+    grid = getattr(config, "grid", None)
+    return PEER + AGE + (0 if grid is None else (grid.regularity.slots + 7) // 8)
+
+
+def message_bytes(
+    message: Any, subscriptions: NDArray[np.int32], topic_bytes: int, entry: int = PEER + AGE
+) -> int:
+    """The weight of a message. subscriptions: [node]; entry: of one without its topics"""
     weight = FRAME
     for name in message.__slots__:
         value = getattr(message, name)
@@ -51,7 +62,8 @@ def message_bytes(message: Any, subscriptions: NDArray[np.int32], topic_bytes: i
         if name == "peers":
             weight += len(value) * PEER
         elif name == "ages":  # ages make entries of peers, and an entry has a profile
-            weight += len(value) * AGE + int(subscriptions[list(message.peers)].sum()) * topic_bytes
+            profiles = int(subscriptions[list(message.peers)].sum()) * topic_bytes
+            weight += len(value) * (entry - PEER) + profiles
         elif name in ("topics", "refused"):
             weight += len(value) * TOPIC
         else:
@@ -68,6 +80,7 @@ class ControlMeter:
     def __init__(self, profiles: Profiles, config: Any) -> None:
         self._cnt = profiles.cnt
         self._topic_bytes = profile_topic_bytes(config)
+        self._entry_bytes = entry_bytes(config)
         self.messages: NDArray[np.int64] = np.zeros((2, profiles.peers), dtype=np.int64)
         self.weight: NDArray[np.int64] = np.zeros((2, profiles.peers), dtype=np.int64)
         self._taken = (0, 0)
@@ -76,7 +89,7 @@ class ControlMeter:
         """For the event engine: a message is sent."""
         if hasattr(message, "event"):
             return
-        weight = message_bytes(message, self._cnt, self._topic_bytes)
+        weight = message_bytes(message, self._cnt, self._topic_bytes, self._entry_bytes)
         for side, node in ((SENT, sender), (RECEIVED, receiver)):
             self.messages[side, node] += 1
             self.weight[side, node] += weight
@@ -90,8 +103,8 @@ class ControlMeter:
 
     def _mail(self, mail: Mailbox, answers: bool) -> None:
         _weigh_mail(
-            mail.peers, mail.count, mail.partner, self._cnt, answers, self._topic_bytes, self.messages,
-            self.weight,
+            mail.peers, mail.count, mail.partner, self._cnt, answers, self._topic_bytes, self._entry_bytes,
+            self.messages, self.weight,
         )  # fmt: skip
 
     def take(self) -> tuple[int, int]:
@@ -109,6 +122,7 @@ def _weigh_mail(
     subscriptions: NDArray[np.int32],
     answers: bool,
     topic_bytes: int,
+    entry: int,
     messages: NDArray[np.int64],
     weight: NDArray[np.int64],
 ) -> None:
@@ -118,7 +132,7 @@ def _weigh_mail(
             continue
         heavy = FRAME
         for i in range(count[p]):
-            heavy += PEER + AGE + int(subscriptions[peers[p, i]]) * topic_bytes
+            heavy += entry + int(subscriptions[peers[p, i]]) * topic_bytes
         sender, receiver = p, int(partner[p])
         if answers:
             sender, receiver = receiver, sender
