@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
     from vinecast.node.net import LocalNetwork
 
-LOOPBACK_MS = (0.5, 5.0)
-"""One-way latencies of the simulated twin, in milliseconds: about what a frame takes from node to node when
-some tens of nodes share a processor."""
 LOOK_S = 0.25
 LINE_S = 2.0
 """Seconds between two looks at a terminal, and between two lines elsewhere."""
@@ -120,7 +117,7 @@ def net(arguments: argparse.Namespace) -> int:
     set_up_logging()
     summary, network = run(_net(config, arguments.seconds, arguments.json))
     if arguments.compare:
-        summary["simulated"] = _twin(network)
+        summary["simulated"] = _twin(network, summary)
     if arguments.json:
         print_json(summary)
     else:
@@ -159,7 +156,7 @@ async def _net(config: Any, seconds: float | None, as_json: bool) -> "tuple[dict
     return summary, network
 
 
-def _twin(network: "LocalNetwork") -> dict[str, Any]:
+def _twin(network: "LocalNetwork", summary: dict[str, Any]) -> dict[str, Any]:
     """What the simulator makes of the same network."""
     from dataclasses import asdict
 
@@ -172,7 +169,7 @@ def _twin(network: "LocalNetwork") -> dict[str, Any]:
         [member.topics for member in members],
         [Publication(event.at_s - begin_s, event.publisher, event.topic) for event in judged],
         network.config.system.system,
-        LOOPBACK_MS,
+        summary["latency_ms"],
         network.config.seed,
     )
     return asdict(outcome)

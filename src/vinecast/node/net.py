@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any
 
 from vinecast.core.config import as_table, check, limited
@@ -349,6 +350,7 @@ class LocalNetwork:
             "hops_mean": round(tally.hops_mean(), 4),
             "hops_max": totals.hops_max,
             "duplication": round(tally.duplication(), 4),
+            "latency_ms": round(median(tally.latencies_us or [0]) / 1000, 3),
             "refused": dict(tally.refused()),
             "resident_mb": round(resident / 1e6, 1),
             "resident_mb_per_node": round(resident / 1e6 / self.config.nodes, 2),

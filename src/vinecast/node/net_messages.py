@@ -92,6 +92,8 @@ class Report(Struct, tag="report"):
     """What was refused or dropped, by reason."""
     resident_bytes: int
     cpu_s: float
+    latencies_us: list[int] = []
+    """What events took over one link, from publication to the application; some of them."""
 
 
 Command = StartNode | StopNode | PublishOn

@@ -23,6 +23,9 @@ LATEST = 6
 JUDGED_MAX = 100_000
 """… and that are remembered, the latest ones (ours)."""
 
+LATENCIES_MAX = 10_000
+"""Latencies that are remembered, the latest ones (ours)."""
+
 _CIRCLE = 1 << 64
 
 
@@ -90,6 +93,8 @@ class Tally:
         self.judged: deque[Judged] = deque(maxlen=JUDGED_MAX)
         self.reports: dict[int, Report] = {}
         """The latest of each process."""
+        self.latencies_us: deque[int] = deque(maxlen=LATENCIES_MAX)
+        """What events took over one link; some of them."""
         self.delivered = self.left = self.came_back = 0
         self._patience_s = patience_s
         self._subscribers: dict[str, list[int]] = {}
@@ -130,6 +135,7 @@ class Tally:
     def on_report(self, process: int, report: Report) -> None:
         """A process told what happened in it."""
         self.reports[process] = report
+        self.latencies_us.extend(max(latency, 0) for latency in report.latencies_us)
         for node, topic, lower, higher in report.neighbours:
             if self.members[node].up:
                 self.members[node].neighbours[topic] = (lower, higher)

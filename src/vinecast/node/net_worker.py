@@ -8,6 +8,7 @@ import asyncio
 import resource
 import signal
 import sys
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,7 @@ from vinecast.node.warm_up import warm_up
 MARK = b"vinecast net "
 """The payload of a local network's own events begins so; the number follows."""
 DELIVERIES_MAX = 200_000  # ours: between two reports
+LATENCIES_MAX = 1000  # ours: between two reports
 LEAVE_S = 10.0  # ours: for all nodes of a process together
 
 _FIRST, _AGAIN = "events received first", "events received again"
@@ -70,6 +72,7 @@ class Worker:
         self._members: dict[int, _Member] = {}
         self._identities: dict[int, Identity] = {}
         self._deliveries: list[tuple[int, int, int]] = []
+        self._latencies: list[int] = []
         self._past: Counter[str] = Counter()
         self._published = self._outside = self._unreported = 0
         self._one_at_a_time = asyncio.Lock()
@@ -144,6 +147,8 @@ class Worker:
                 self._outside += 1
             elif len(self._deliveries) < DELIVERIES_MAX:
                 self._deliveries.append((int(text), number, event.hops))
+                if event.hops == 1 and len(self._latencies) < LATENCIES_MAX:
+                    self._latencies.append(time.time_ns() // 1000 - event.sealed.record.time_us)
             else:
                 self._unreported += 1
 
@@ -169,6 +174,7 @@ class Worker:
         for member in self._members.values():
             counters.update(member.node.driver.counters)
         deliveries, self._deliveries = self._deliveries, []
+        latencies, self._latencies = self._latencies, []
         changed = [
             (number, topic, *pair)
             for number, member in self._members.items()
@@ -188,6 +194,7 @@ class Worker:
             },
             resident_bytes=_resident_bytes(),
             cpu_s=usage.ru_utime + usage.ru_stime,
+            latencies_us=latencies,
         )
 
 

@@ -55,10 +55,13 @@ def run_twin(
     subscriptions: Sequence[Sequence[str]],
     publications: Sequence[Publication],
     config: PolderCastConfig,
-    latency_ms: tuple[float, float],
+    latency_ms: float,
     seed: int,
 ) -> TwinOutcome:
-    """Let nodes at these points of the circle (64 bits) build their overlay, and publish on it."""
+    """Let nodes at these points of the circle (64 bits) build their overlay, and publish on it.
+
+    latency_ms: the median of what messages take; each takes a random time of up to twice that
+    """
     if len(set(points)) < len(points):
         raise InputError("two nodes have the same id")
     names = sorted({topic for topics in subscriptions for topic in topics})
@@ -84,9 +87,8 @@ def run_twin(
             case TraceKind.RECEIVED_AGAIN if record.event >= 0:
                 count["again"] += 1
 
-    nearest, farthest = latency_ms
     network = Network(
-        NetworkConfig(latency="sampled", latency_ms=nearest, latency_ms_max=farthest), seed, len(points)
+        NetworkConfig(latency="sampled", latency_ms=0, latency_ms_max=2 * latency_ms), seed, len(points)
     )
     world = EventWorld(
         SYSTEMS["poldercast"], config, seed, profiles, EventConfig(records=False), network, trace=watch
