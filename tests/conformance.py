@@ -1,14 +1,17 @@
 """What every topic system must do, whatever it is made of; the table of systems is at the end.
 
 A system joins the suite with one entry of ``SYSTEMS``: how to build its machines, how long it takes to
-settle, and how to look at what it knows and remembers. ``make`` puts it on the event engine; a ``Trial``
-drives it and keeps the truth (who wants what) that deliveries are held against.
+settle, and how to look at what it knows and remembers. A trial drives a population of it and keeps the truth
+(who wants what) that deliveries are held against: ``Trial`` on the event engine, where ``make`` puts it, and
+``conformance_live.LiveTrial`` with real nodes.
 """
 
+import abc
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,6 +60,10 @@ class TopicSystem:
     """How many events a machine remembers."""
     reason_alone: str
     """Why an event is dropped that nobody wants."""
+    where: "type[AnyTrial] | None" = None
+    """What kind of trial it is put to; None: a simulated one."""
+    nodes: int = 30
+    """A population that is no trouble to it."""
 
 
 def make(
@@ -86,62 +93,69 @@ def make(
     return engine
 
 
-class Trial:
+class Dropped(NamedTuple):
+    """An event that went nowhere."""
+
+    topic: int
+    event: int
+    reason: str
+
+
+class AnyTrial(contextlib.AbstractContextManager["AnyTrial"], abc.ABC):
     """A population, the truth about it, and what became of every event."""
 
-    def __init__(self, system: TopicSystem, subscriptions: Subscriptions, seed: int, **rest: Any) -> None:
+    def __init__(self, system: TopicSystem, subscriptions: Subscriptions, seed: int) -> None:
         self.system = system
+        self.seed = seed
         self.topics = range(subscriptions.topic_count)
         self.wants = [set(subscriptions.of(node).tolist()) for node in range(subscriptions.nodes)]
         self.delivered: Counter[tuple[int, int, int]] = Counter()
         """(node, topic, event) -> how often"""
-        self.carried: list[TraceRecord] = []
-        """Event messages that were sent."""
-        self.dropped: list[TraceRecord] = []
-        """Events that went nowhere."""
+        self.dropped: list[Dropped] = []
         self.published: dict[int, tuple[int, list[int]]] = {}
         """event -> its topic and who should get it"""
-        self.seed = seed
-        self.engine = make(system, subscriptions, seed, trace=self._note, on_deliver=self._deliver, **rest)
 
-    def _note(self, record: TraceRecord) -> None:
-        if record.event >= 0 and record.kind == TraceKind.SENT:
-            self.carried.append(record)
-        elif record.event >= 0 and record.kind == TraceKind.DROPPED:
-            self.dropped.append(record)
+    def __exit__(self, *failure: object) -> None:
+        """Let go of everything."""
 
-    def _deliver(self, node: int, deliver: Deliver) -> None:
-        self.delivered[node, deliver.topic, deliver.event] += 1
+    # Driving.
 
-    # Driving. A fifth of a cycle before everybody's timers nothing is on its way but events.
-
+    @abc.abstractmethod
     def run(self, cycles: int) -> None:
-        """Up to the quiet moment at the end of so many cycles."""
-        quiet = PERIOD_US // 5
-        self.engine.run(((self.engine.now_us + quiet) // PERIOD_US + cycles) * PERIOD_US - quiet)
+        """Let so many cycles pass, and all that was published arrive."""
 
+    @abc.abstractmethod
     def settle(self) -> None:
-        self.run(self.system.settle)
+        """Let the population settle."""
 
+    @abc.abstractmethod
     def recover(self) -> None:
-        self.run(self.system.recover)
+        """Let it settle again, after something changed."""
+
+    @abc.abstractmethod
+    def command(self, node: int, event: Publish | Subscribe | Unsubscribe) -> None:
+        """Tell a node to do something, now."""
+
+    def is_online(self, node: int) -> bool:
+        """Whether a node is there."""
+        return True
 
     def subscribe(self, node: int, topic: int) -> None:
         self.wants[node].add(topic)
-        self.engine.command(node, self.engine.now_us, Subscribe(topic))
+        self.command(node, Subscribe(topic))
 
     def unsubscribe(self, node: int, topic: int) -> None:
         self.wants[node].discard(topic)
-        self.engine.command(node, self.engine.now_us, Unsubscribe(topic))
+        self.command(node, Unsubscribe(topic))
 
     def subscribers(self, topic: int) -> list[int]:
         """Those on line who should get the topic's events."""
-        return [n for n, wants in enumerate(self.wants) if topic in wants and self.engine.online[n]]
+        return [n for n, wants in enumerate(self.wants) if topic in wants and self.is_online(n)]
 
     def publish(self, node: int, topic: int) -> int:
         event = len(self.published) + 1
         self.published[event] = topic, self.subscribers(topic)
-        self.engine.command(node, self.engine.now_us, Publish(topic, event))
+        self.command(node, Publish(topic, event))
         return event
 
     def publish_everything(self) -> list[int]:
@@ -164,8 +178,52 @@ class Trial:
         for event in events:
             assert self.received(event) == self.published[event][1], f"event {event}"
 
+    @abc.abstractmethod
     def check_no_relays(self, events: list[int]) -> None:
         """No event message ever went to somebody who is not interested."""
+
+    @abc.abstractmethod
+    def check_views(self) -> None:
+        """What no accident may break: nobody knows itself, anybody twice, or somebody who does not exist."""
+
+
+class Trial(AnyTrial):
+    """A population on the event engine."""
+
+    def __init__(self, system: TopicSystem, subscriptions: Subscriptions, seed: int, **rest: Any) -> None:
+        super().__init__(system, subscriptions, seed)
+        self.carried: list[TraceRecord] = []
+        """Event messages that were sent."""
+        self.engine = make(system, subscriptions, seed, trace=self._note, on_deliver=self._deliver, **rest)
+
+    def _note(self, record: TraceRecord) -> None:
+        if record.event >= 0 and record.kind == TraceKind.SENT:
+            self.carried.append(record)
+        elif record.event >= 0 and record.kind == TraceKind.DROPPED:
+            self.dropped.append(Dropped(record.topic, record.event, record.reason))
+
+    def _deliver(self, node: int, deliver: Deliver) -> None:
+        self.delivered[node, deliver.topic, deliver.event] += 1
+
+    def run(self, cycles: int) -> None:
+        """Up to the quiet moment at the end of so many cycles: a fifth of one before everybody's timers
+        nothing is on its way but events."""
+        quiet = PERIOD_US // 5
+        self.engine.run(((self.engine.now_us + quiet) // PERIOD_US + cycles) * PERIOD_US - quiet)
+
+    def settle(self) -> None:
+        self.run(self.system.settle)
+
+    def recover(self) -> None:
+        self.run(self.system.recover)
+
+    def command(self, node: int, event: Publish | Subscribe | Unsubscribe) -> None:
+        self.engine.command(node, self.engine.now_us, event)
+
+    def is_online(self, node: int) -> bool:
+        return bool(self.engine.online[node])
+
+    def check_no_relays(self, events: list[int]) -> None:
         strangers = [
             record for record in self.carried
             if record.event in events and record.topic not in self.wants[record.peer]
@@ -173,7 +231,6 @@ class Trial:
         assert strangers == []
 
     def check_views(self) -> None:
-        """What no accident may break: nobody knows itself, anybody twice, or somebody who does not exist."""
         for node, machine in enumerate(self.engine.machines):
             for view in self.system.views(machine):
                 assert node not in view

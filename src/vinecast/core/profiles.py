@@ -175,6 +175,15 @@ class Profiles:
         self.changes += 1
         self._subscribers = None
 
+    def vacate(self, peer: int) -> None:
+        """Take all topics from a peer, and leave its place to others."""
+        room = self._room.get(peer, int(self.cnt[peer]))
+        if room:
+            self._free.setdefault(room.bit_length() - 1, []).append(int(self.beg[peer]))
+        self.beg[peer] = self.cnt[peer] = self._room[peer] = 0
+        self.changes += 1
+        self._subscribers = None
+
     def _take_place(self, size: int) -> tuple[int, int]:
         """Where in the pool so many topics fit, and how many do: a power of two."""
         power = (size - 1).bit_length()

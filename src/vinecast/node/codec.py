@@ -12,8 +12,9 @@ import numpy as np
 from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message
 from vinecast.core.machine import NOBODY
+from vinecast.node.conduct import Misunderstanding
 from vinecast.node.peers import ME, PeerBook
-from vinecast.node.wire import Card, CardReference, Gossip
+from vinecast.node.wire import Card, CardReference, Gossip, names_bytes
 from vinecast.protocols.cyclon.machine import CyclonAnswer, CyclonRequest
 from vinecast.protocols.rings import RingsAnswer, RingsRequest
 from vinecast.protocols.vicinity import VicinityAnswer, VicinityRequest
@@ -38,7 +39,7 @@ REFERENCES_FOR = 16  # ours: cycles after which a card is sent again
 
 
 def _weight(card: Card | CardReference) -> int:
-    return sum(map(len, card.topics)) if isinstance(card, Card) else 0
+    return names_bytes(card.topics) if isinstance(card, Card) else 0
 
 
 class Codec:
@@ -76,14 +77,14 @@ class Codec:
         kind = GOSSIP.get(frame.kind)
         if kind is None:
             raise RemoteError("unknown kind of message")
-        sender = self._book.meet(frame.sender)
+        sender = self._book.meet(frame.sender, peer)
         if sender == NOBODY:
-            raise RemoteError("sender without a card")
+            raise Misunderstanding("sender without a card")
         if self._book.id_of(sender) != peer:
             raise RemoteError("speaks for another peer")
         peers, ages = [], []
         for entry in frame.entries[: self._entries_max]:
-            number = self._book.meet(entry)
+            number = self._book.meet(entry, peer)
             if number != NOBODY:
                 peers.append(number)
                 ages.append(entry.age)

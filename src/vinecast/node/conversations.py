@@ -18,9 +18,16 @@ from typing import Any
 from vinecast import __version__
 from vinecast.core.errors import Bug, RemoteError
 from vinecast.node.address import Address, reachable
-from vinecast.node.hello import OTHER_IDENTITY, OWN_IDENTITY, Hello, agree, check_network
+from vinecast.node.hello import (
+    MISBEHAVED,
+    OTHER_IDENTITY,
+    OWN_IDENTITY,
+    Hello,
+    agree,
+    check_network,
+)
 from vinecast.node.identity import Identity, NodeId, node_id_of
-from vinecast.node.limits import Door, Redial
+from vinecast.node.limits import Door, Redial, Shunned
 from vinecast.node.link import DUPLICATE, Link, State
 from vinecast.node.transport import PROTOCOL_VERSIONS, Handler, PeerFacts, TransportConfig
 
@@ -77,6 +84,7 @@ class Conversations(abc.ABC):
         self._links: set[Link] = set()
         self._door = Door(self.config)
         self._redial = Redial(self.config, jitter)
+        self._shunned = Shunned()
         self._closing = False
 
     @abc.abstractmethod
@@ -93,6 +101,8 @@ class Conversations(abc.ABC):
             raise RemoteError(OWN_IDENTITY)
         if link.expected is not None and peer != link.expected:
             raise RemoteError(OTHER_IDENTITY)
+        if self._shunned.has(peer, asyncio.get_running_loop().time()):
+            raise RemoteError(MISBEHAVED)
         entry = self._peers.setdefault(peer, Peer())
         if len(entry.links) >= LINKS_MAX:
             raise RemoteError("too many links")

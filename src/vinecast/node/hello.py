@@ -15,6 +15,7 @@ OTHER_NETWORK = "other network"
 OTHER_VERSION = "incompatible version"
 OTHER_IDENTITY = "another identity"
 OWN_IDENTITY = "own identity"
+MISBEHAVED = "misbehaved"
 
 Version = Annotated[int, Meta(ge=0, le=65535)]
 
@@ -87,6 +88,7 @@ _KNOWN = frozenset(
         OTHER_VERSION,
         OTHER_IDENTITY,
         OWN_IDENTITY,
+        MISBEHAVED,
         "bad HELLO",
         "bad heartbeat",
         "second HELLO",

@@ -1,4 +1,4 @@
-"""Two small memories of a transport: who stands at the door unproved, and whom it failed to reach."""
+"""Small memories of a transport: who stands at the door unproved, whom it failed to reach, whom it shuns."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -8,6 +8,10 @@ from vinecast.node.transport import TransportConfig
 
 FAILED_MAX = 4096
 """Peers whose failures are remembered; the oldest are forgotten first. Ours."""
+SHUNNED_MAX = 4096
+"""Peers that are shunned at a time; the first are let in again when there are more. Ours."""
+SHUNNED_S = 60.0
+"""How long a peer is shunned, in seconds. Ours."""
 
 
 class Door:
@@ -63,3 +67,24 @@ class Redial:
     def reach(self, peer: NodeId) -> None:
         """It was reached: forget the failures."""
         self._failed.pop(peer, None)
+
+
+class Shunned:
+    """Peers that misbehaved, for a while."""
+
+    def __init__(self) -> None:
+        self._until: dict[NodeId, float] = {}
+
+    def add(self, peer: NodeId, now: float) -> None:
+        """Shun a peer from now on."""
+        self._until.pop(peer, None)  # the last in order is the last to be let in again
+        self._until[peer] = now + SHUNNED_S
+        if len(self._until) > SHUNNED_MAX:
+            del self._until[next(iter(self._until))]
+
+    def has(self, peer: NodeId, now: float) -> bool:
+        """Whether a peer is still shunned."""
+        if now < self._until.get(peer, now):
+            return True
+        self._until.pop(peer, None)
+        return False

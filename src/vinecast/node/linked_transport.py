@@ -11,7 +11,7 @@ from vinecast.core.errors import Bug, InputError, RemoteError
 from vinecast.node.address import Address
 from vinecast.node.conversations import Conversations, Peer
 from vinecast.node.frames import HEAD_BYTES
-from vinecast.node.hello import OWN_IDENTITY
+from vinecast.node.hello import MISBEHAVED, OWN_IDENTITY
 from vinecast.node.identity import Identity, NodeId
 from vinecast.node.link import Link, State
 from vinecast.node.transport import IDLE, LEAVING, PROTOCOL_VERSIONS, Handler, LinkInfo, TransportConfig
@@ -101,6 +101,13 @@ class LinkedTransport(Conversations):
         self.counters["dropped: queue full"] += 1
         return False
 
+    def shun(self, peer: NodeId) -> None:
+        """End the conversation with a peer that misbehaves, and begin no other for a while."""
+        self._shunned.add(peer, asyncio.get_running_loop().time())
+        entry = self._peers.get(peer)
+        for link in list(entry.links) if entry is not None else ():
+            link.refuse(MISBEHAVED)
+
     def pressure(self, peer: NodeId) -> float:
         """How full the peer's queue is, 0 … 1."""
         link = self._up.get(peer)
@@ -108,6 +115,11 @@ class LinkedTransport(Conversations):
             return link.pressure()
         entry = self._peers.get(peer)
         return entry.waiting_bytes / self.config.queue_bytes_max if entry is not None else 0.0
+
+    def crowded(self, above: float) -> list[NodeId]:
+        """The linked peers whose queues are fuller than that, 0 … 1."""
+        bound = above * self.config.queue_bytes_max
+        return [peer for peer, link in self._up.items() if link.queue.queued_bytes > bound]
 
     async def drain(self, timeout_s: float) -> bool:
         """Wait until the peers have everything that was queued so far; whether they do."""
@@ -178,7 +190,10 @@ class LinkedTransport(Conversations):
             return OWN_IDENTITY
         if address is None:
             return "no address"
-        if self._redial.must_wait(peer, asyncio.get_running_loop().time()):
+        now = asyncio.get_running_loop().time()
+        if self._shunned.has(peer, now):
+            return MISBEHAVED
+        if self._redial.must_wait(peer, now):
             return "backing off"
         made = sum(link.dialled and link.welcome.done() for link in self._links)
         return "too many connections" if made + len(self._tasks) >= self.config.dialled_max else ""

@@ -5,8 +5,9 @@ keeps their profiles where the rules read them, and turns numbers back into card
 full, peers that no view of the machine holds any more give up their numbers, and while there are none, nobody
 new is met.
 
-A card counts only with its owner's signature, and an older one never replaces a newer one. What a peer is
-said to have said about its rings is taken from whoever heard from it last.
+A card counts only with its owner's signature, and an older one never replaces a newer one. Since everybody
+checks a card before handing it on, whoever hands on a bad one is to blame for it. What a peer is said to have
+said about its rings is taken from whoever heard from it last.
 """
 
 import hashlib
@@ -17,17 +18,30 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.errors import InputError
+from vinecast.core.errors import InputError, RemoteError
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import GAPS_UNKNOWN, Profiles, place_of
 from vinecast.node.address import Address
 from vinecast.node.topics import is_topic
-from vinecast.node.wire import AGE_MAX, CARD_BYTES_MAX, Card, CardReference, Entry, card_text, make_card
+from vinecast.node.wire import (
+    AGE_MAX,
+    CARD_BYTES_MAX,
+    Card,
+    CardReference,
+    Entry,
+    card_text,
+    make_card,
+    names_bytes,
+)
 
 TOPICS_EACH = 16
-"""Topics of all profiles together are at most so many times the different ones (ours)."""
+"""Topics of all cards together are at most so many times the different ones (ours)."""
 CHECKED_A_CYCLE = 2048
-"""Cards whose signatures are checked in one cycle, at most (ours): a tenth of a second of work."""
+"""Cards whose signatures are checked in one cycle, at most (ours): a few tenths of a second of work."""
+CHECKED_A_TELLER = 512
+"""Of these, so many that one peer told of (ours): nobody can keep the others from being heard."""
+TOPICS_A_CHECK = 64
+"""A card counts once more for every so many topics (ours)."""
 
 ME = 0
 """The node's own number."""
@@ -120,7 +134,10 @@ class PeerBook:
         """Counted by the driver, so that ages of different days can be compared."""
         self._checked = 0
         """Cards whose signatures were checked in this cycle."""
+        self._checked_of: Counter[bytes] = Counter()
+        """The same, by who told of them."""
         self._topics_held, self._topics_held_max = 0, TOPICS_EACH * topics
+        self._held_by = [0] * peers
         self.held: set[int] = set()
         """Numbers met since the last ``release``, which no view holds yet and which nobody may take away."""
         self._public, self._sign, self._verify, self._network = public, sign, verify, network
@@ -179,8 +196,11 @@ class PeerBook:
 
     # Meeting others.
 
-    def meet(self, entry: Entry) -> int:
-        """Take in what an entry says; the peer's number, or NOBODY when it is turned away."""
+    def meet(self, entry: Entry, teller: bytes = b"") -> int:
+        """Take in what an entry says, told by some peer; its number, or NOBODY when there is no room for it.
+
+        RemoteError when no honest peer would have told so.
+        """
         card = entry.card
         if isinstance(card, CardReference):
             number = self._number.get(card.id, NOBODY)
@@ -189,7 +209,7 @@ class PeerBook:
                 self.counters["unknown reference"] += 1
                 return NOBODY
         else:
-            number = self._meet_card(card)
+            number = self._meet_card(card, teller)
             held = self._cards[number] if number != NOBODY else None
         if held is not None and number != ME and held.version == card.version:
             self._hear_of_rings(number, held, entry)
@@ -201,14 +221,20 @@ class PeerBook:
         """Let go of those who were met: the machine has seen them, and keeps whom it likes."""
         self.held.clear()
 
-    def _meet_card(self, card: Card) -> int:
+    def _meet_card(self, card: Card, teller: bytes) -> int:
         peer = id_of_key(card.public)
         number = self._number.get(peer, NOBODY)
         held = self._cards[number] if number != NOBODY else None
         if number == ME or (held is not None and held.version >= card.version):
             return number
-        if not self._is_sound(card):
+        address = _address_in(card)
+        if address is None and teller != peer:
+            self.counters["nobody knows where it listens"] += 1
             return NOBODY
+        if not self._may_check(card, teller):
+            self.counters["too many new cards"] += 1
+            return NOBODY
+        self._check(card)
         more = len(card.topics) - (len(held.topics) if held is not None else 0)
         if not self._has_room(number == NOBODY, more):
             self._make_room()
@@ -221,7 +247,7 @@ class PeerBook:
                 return NOBODY
             number = self._free.pop()
             self._take_number(number, peer)
-        self._cards[number], self._addresses[number] = card, _address_in(card)
+        self._cards[number], self._addresses[number] = card, address
         self._told[number] = np.iinfo(np.int64).min
         self._set_topics(number, card.topics)
         return number
@@ -234,24 +260,27 @@ class PeerBook:
         """A cycle begins."""
         self.cycle += 1
         self._checked = 0
+        self._checked_of.clear()
 
-    def _is_sound(self, card: Card) -> bool:
+    def _may_check(self, card: Card, teller: bytes) -> bool:
+        """Whether there is time for one more card in this cycle; if so, it is spent."""
+        if self._checked >= CHECKED_A_CYCLE or self._checked_of[teller] >= CHECKED_A_TELLER:
+            return False
+        cost = 1 + len(card.topics) // TOPICS_A_CHECK
+        self._checked += cost
+        self._checked_of[teller] += cost
+        return True
+
+    def _check(self, card: Card) -> None:
+        """RemoteError unless a card is in good form and its owner's own."""
         topics = card.topics
-        if sum(map(len, topics)) > CARD_BYTES_MAX:
-            self.counters["card too large"] += 1
-            return False
-        if self._checked >= CHECKED_A_CYCLE:
-            self.counters["too many new cards"] += 1
-            return False
-        self._checked += 1
+        if names_bytes(topics) > CARD_BYTES_MAX:
+            raise RemoteError("card too large")
         if any(a >= b for a, b in pairwise(topics)) or not all(map(is_topic, topics)):
-            self.counters["malformed card"] += 1
-            return False
+            raise RemoteError("malformed card")
         text = card_text(self._network, card.public, card.address, card.version, topics)
         if not self._verify(card.public, text, card.signature):
-            self.counters["forged card"] += 1
-            return False
-        return True
+            raise RemoteError("forged card")
 
     def _hear_of_rings(self, number: int, card: Card, entry: Entry) -> None:
         """Take over coverage and gaps, unless somebody who heard from the peer later said so already."""
@@ -283,9 +312,12 @@ class PeerBook:
             self.counters["topics left out"] += taken.count(None)
         found = np.array([-1 if topic is None else topic for topic in taken], dtype=np.int64)
         order = np.argsort(found, kind="stable")[np.count_nonzero(found < 0) :]
-        self._topics_held += order.size - self._order[number].size
+        self._topics_held += len(names) - self._held_by[number]
+        self._held_by[number] = len(names)
         self._order[number] = order
         topics = found[order].astype(np.int32)
+        if number != ME and topics.size < self.profiles.cnt[number]:
+            self.profiles.vacate(number)
         self.profiles.set_topics(number, topics, np.zeros(topics.size, dtype=np.uint8))
 
     def _make_room(self) -> None:

@@ -1,7 +1,8 @@
 """A subscription, as the application holds it: an asynchronous iterator over events.
 
-The node never waits for a reader. What a reader does not take in time waits in a bounded queue; when that is
-full, further events are dropped and counted (``dropped``), and the reader goes on with those that came first.
+The node never waits for a reader. What a reader does not take in time waits in a queue that is bounded in
+events and in bytes; when that is full, further events are dropped and counted (``dropped``), and the reader
+goes on with those that came first.
 """
 
 import asyncio
@@ -15,10 +16,13 @@ from vinecast.core.blocks import cid_text
 from vinecast.core.seals import Sealed
 from vinecast.node.topics import Pattern
 
+WAITING_BYTES = 64 * 1024 * 1024
+"""Of all events that wait for one reader (ours): ten thousand of the largest would take gigabytes."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Event:
-    """What was published."""
+    """What was published. (Not frozen: that would make it four times as dear, and there are many.)"""
 
     sealed: Sealed
     hops: int
@@ -69,6 +73,7 @@ class Subscription:
         self.dropped = 0
         """Events that found no room to wait."""
         self._waiting = waiting
+        self._waiting_bytes = 0
         self._events: deque[Event] = deque()
         self._came = asyncio.Event()
         self._ready, self._close = ready, close
@@ -99,9 +104,11 @@ class Subscription:
         """Let an event wait for the reader; whether there was room."""
         if self._closed:
             return False
-        if len(self._events) >= self._waiting:
+        waiting_bytes = self._waiting_bytes + len(event.sealed.block)
+        if len(self._events) >= self._waiting or waiting_bytes > WAITING_BYTES:
             self.dropped += 1
             return False
+        self._waiting_bytes = waiting_bytes
         self._events.append(event)
         self._came.set()
         return True
@@ -120,7 +127,9 @@ class Subscription:
                 raise StopAsyncIteration
             self._came.clear()
             await self._came.wait()
-        return self._events.popleft()
+        event = self._events.popleft()
+        self._waiting_bytes -= len(event.sealed.block)
+        return event
 
     async def __aenter__(self) -> Self:
         return await self.ready()

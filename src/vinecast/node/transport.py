@@ -148,8 +148,14 @@ class Transport(Protocol):
     def send(self, peer: NodeId, address: Address | None, frame: bytes, /) -> bool:
         """Queue a frame, dialling the peer if need be; False when it cannot be queued."""
 
+    def shun(self, peer: NodeId, /) -> None:
+        """End the conversation with a peer that misbehaves, and begin no other for a while."""
+
     def pressure(self, peer: NodeId, /) -> float:
         """How full the peer's queue is, 0 … 1."""
+
+    def crowded(self, above: float, /) -> list[NodeId]:
+        """The linked peers whose queues are fuller than that, 0 … 1."""
 
     async def drain(self, timeout_s: float, /) -> bool:
         """Wait until the peers have everything that was queued so far; whether they do."""

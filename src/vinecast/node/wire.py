@@ -8,7 +8,7 @@ A card that was sent over a link before is not sent again: a reference names it.
 Everything that comes in is bounded and typed here; what it means is checked by the peer book.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import msgspec
@@ -111,6 +111,11 @@ def decode(data: bytes) -> Frame:
         return frame
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RemoteError(f"malformed frame ({type(error).__name__})") from None
+
+
+def names_bytes(topics: Iterable[str]) -> int:
+    """What the names of some topics weigh together."""
+    return len("".join(topics).encode())
 
 
 def card_text(network: str, public: bytes, address: str, version: int, topics: tuple[str, ...]) -> bytes:

@@ -1,0 +1,199 @@
+"""The conformance suite's live population: real nodes, over memory or over TLS, driven from outside step by
+step like a simulated one.
+
+A step lets the event loop run until what it waits for has come true; between steps everything stands still.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Coroutine, Iterable
+from dataclasses import replace
+from typing import Any
+
+from conformance import POLDERCAST, AnyTrial, Dropped, TopicSystem
+from live import PATIENCE_S, Village, until
+from vinecast.core.events import Publish, Subscribe, Unsubscribe
+from vinecast.core.trace import TraceKind
+from vinecast.node.config import NodeConfig
+from vinecast.node.identity import Identity
+from vinecast.node.node import Node
+from vinecast.node.peers import ME
+from vinecast.node.subscription import Subscription
+from vinecast.sim.workload import Subscriptions
+
+UNWANTED = "refused: event on a topic that is not subscribed to"
+
+
+def live_config(**rest: Any) -> NodeConfig:
+    """Cycles as short as a dozen nodes in one process can keep up with."""
+    return NodeConfig(period_s=0.1, **rest)
+
+
+def named(topic: int) -> str:
+    return f"topic/{topic}"
+
+
+class LiveTrial(AnyTrial):
+    """A population of live nodes; the first is the one that the others join."""
+
+    sockets = False
+
+    def __init__(
+        self, system: TopicSystem, subscriptions: Subscriptions, seed: int, config: NodeConfig | None = None
+    ) -> None:
+        super().__init__(system, subscriptions, seed)
+        self._runner = asyncio.Runner()
+        self._village = Village(self.sockets, config or system.config)
+        self._readers: dict[tuple[int, int], Subscription] = {}
+        self._reading: set[asyncio.Task[None]] = set()
+        self._publishing: list[Coroutine[Any, Any, None]] = []
+        self._unwanted = 0
+        self._do(self._begin())
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        self._runner.run(work)
+
+    async def _begin(self) -> None:
+        for node, wants in enumerate(self.wants):
+            key = hashlib.sha256(f"{self.seed}/{node}".encode()).digest()
+            await self._village.add(identity=Identity(key))
+            for topic in wants:
+                self._read(node, topic)
+
+    def __exit__(self, *failure: object) -> None:
+        """Close the nodes and the loop."""
+        self._do(self._end())
+        self._runner.close()
+
+    async def _end(self) -> None:
+        for publication in self._publishing:
+            publication.close()
+        await asyncio.gather(*(node.close() for node in self._village.nodes))
+        await asyncio.gather(*self._reading)
+
+    # What the nodes are told.
+
+    def command(self, node: int, event: Publish | Subscribe | Unsubscribe) -> None:
+        match event:
+            case Publish(topic, number):
+                self._publishing.append(self._publish(node, topic, number))
+            case Subscribe(topic):
+                self._do(self._subscribe(node, topic))
+            case Unsubscribe(topic):
+                self._do(self._unsubscribe(node, topic))
+
+    async def _subscribe(self, node: int, topic: int) -> None:
+        if (node, topic) in self._readers:
+            await self._village.nodes[node].subscribe(named(topic)).close()  # once more is the same
+        else:
+            self._read(node, topic)
+
+    def _read(self, node: int, topic: int) -> None:
+        reader = self._readers[node, topic] = self._village.nodes[node].subscribe(named(topic))
+
+        async def note() -> None:
+            async for event in reader:
+                assert event.topic == named(topic)
+                self.delivered[node, topic, int(event.payload)] += 1
+
+        self._reading.add(asyncio.get_running_loop().create_task(note()))
+
+    async def _unsubscribe(self, node: int, topic: int) -> None:
+        reader = self._readers.pop((node, topic), None)
+        if reader is not None:
+            await reader.close()
+        await self._village.nodes[node].unsubscribe(named(topic))
+
+    async def _publish(self, node: int, topic: int, number: int) -> None:
+        publisher = self._village.nodes[node]
+        receipt = await publisher.publish(named(topic), str(number))
+        own = int.from_bytes(receipt.cid[-8:], "big") & (2**63 - 1)  # its number in the machine
+        dropped = [r.reason for r in publisher.driver.trace if r.kind == TraceKind.DROPPED and r.event == own]
+        self.dropped += [Dropped(topic, number, reason) for reason in dropped]
+
+    # Letting time pass.
+
+    def run(self, cycles: int) -> None:
+        self._do(self._run(cycles))
+
+    async def _run(self, cycles: int) -> None:
+        publishing, self._publishing = self._publishing, []
+        await asyncio.gather(*publishing)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not all(self._has_arrived(event) for event in self.published):
+                    await self._village.nodes[0].driver.next_cycle()
+        except TimeoutError:
+            pass  # whoever checks will see what is missing
+        for _ in range(cycles):  # for copies and strays
+            await asyncio.gather(*(node.driver.next_cycle() for node in self._village.nodes))
+
+    def _has_arrived(self, event: int) -> bool:
+        topic, wanted = self.published[event]
+        return all(
+            self.delivered[node, topic, event] or (node, topic) not in self._readers for node in wanted
+        )
+
+    def settle(self) -> None:
+        self._do(until(self._is_settled, "rings complete, and everybody knows it"))
+        self._unwanted = self._count_unwanted()
+
+    def recover(self) -> None:
+        self.settle()
+
+    def _is_settled(self) -> bool:
+        return all(map(self._knows_the_truth, self._village.nodes)) and all(
+            map(self._is_complete, self.topics)
+        )
+
+    def _knows_the_truth(self, node: Node) -> bool:
+        """Whether what a node believes of those in its views is so."""
+        book = node.driver.book
+        truth = {other.id: tuple(other.topics()) for other in self._village.nodes}
+        peers = node.driver.machine.peers_in_use() - {ME}
+        return all(book.topics_of(peer) == truth[book.id_of(peer)] for peer in peers)
+
+    def _is_complete(self, topic: int) -> bool:
+        """Whether all subscribers of a topic have their true neighbours on its ring."""
+        nodes = [self._village.nodes[n].driver for n in self.subscribers(topic)]
+        nodes.sort(key=lambda driver: driver.book.me)
+        if len(nodes) < 2:
+            return True
+        around = zip(nodes, nodes[1:] + nodes[:1], nodes[-1:] + nodes[:-1], strict=True)
+        for one, higher, lower in around:
+            number = one.book.topics.number_of(named(topic))
+            row = one.machine._rows.get(number) if number is not None else None
+            if row is None:
+                return False
+            ring = one.machine.rings.carriers(row, one._clock.now_us())
+            found = [one.book.id_of(int(ring[place])) for place in (0, ring.size // 2) if ring[place] >= 0]
+            if found != [lower.book.me, higher.book.me]:
+                return False
+        return True
+
+    # Judging.
+
+    def _count_unwanted(self) -> int:
+        return sum(node.driver.counters[UNWANTED] for node in self._village.nodes)
+
+    def check_no_relays(self, events: Iterable[int]) -> None:
+        """No event went to somebody who is not interested, since all had settled."""
+        assert self._count_unwanted() == self._unwanted
+
+    def check_views(self) -> None:
+        for node in self._village.nodes:
+            known = set(node.driver.book.known())
+            for view in self.system.views(node.driver.machine):
+                assert ME not in view
+                assert len(set(view)) == len(view)
+                assert set(view) <= known
+
+
+class LiveTrialOverTls(LiveTrial):
+    """The same over real sockets."""
+
+    sockets = True
+
+
+LIVE = replace(POLDERCAST, config=live_config(), where=LiveTrial, nodes=20)
+LIVE_OVER_TLS = replace(LIVE, where=LiveTrialOverTls)
