@@ -577,7 +577,7 @@ def test_cards_without_room_for_their_topics_weigh_as_much_as_others() -> None:
 
 
 def test_profiles_that_come_and_go_and_shrink_leave_their_places_to_others() -> None:
-    book = book_of(64, 64)
+    book = book_of(1024, 64)
     bound = TOPICS_EACH * 64
     for i in range(400):
         book.begin_cycle()
