@@ -129,6 +129,15 @@ def test_time_is_counted_once_whatever_the_clock_does() -> None:
     assert own.shares()[0] == 1.0
 
 
+def test_sessions_that_overlap_or_run_backwards_count_once() -> None:
+    own = service()
+    own.recall(
+        [(0, 30 * SECOND), (20 * SECOND, 40 * SECOND), (10 * SECOND, 5 * SECOND), (35 * SECOND, 36 * SECOND)]
+    )
+    own.mark_on(60 * SECOND)
+    assert own.shares()[0] == 40 / 60
+
+
 def test_a_pattern_that_was_given_stays() -> None:
     patterns = Patterns(1, 4)
     patterns.give(np.array([[True, False, True, False]]))

@@ -108,6 +108,19 @@ def test_rows_wait_for_their_slot_to_come_again() -> None:
     assert node.row() == first
 
 
+def test_who_is_no_longer_regular_does_not_come_back_with_its_slot() -> None:
+    pattern = np.ones((PEERS, SLOTS), dtype=np.bool_)
+    shared = population(pattern)
+    node = Node(0, shared, [3, 4, 7])
+    node.begin()
+    node.known = node.known[:0]
+    node.turn_to(1)
+    pattern[4] = False
+    shared.patterns.give(pattern)
+    node.turn_to(0)
+    assert node.row() == nearest(0, {3, 7})
+
+
 def test_a_partner_stays_until_it_has_been_silent_for_a_cycle() -> None:
     node = Node(0, population(np.ones((PEERS, SLOTS), dtype=np.bool_)), [2, 4, 6])
     asked = node.begin()

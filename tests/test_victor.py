@@ -195,6 +195,39 @@ def test_who_is_no_longer_regular_is_not_told_of() -> None:
     assert node.victor.regular_nodes(0).tolist() == []
 
 
+def test_who_is_no_longer_regular_leaves_at_the_next_turn() -> None:
+    patterns = patterns_of({5: {0, 1}, 6: {0}})
+    node = Node(0, patterns, [])
+    for peer in (5, 6):
+        node.victor.handle(Received(peer, VictorRequest(1, np.empty(0, np.int32), np.empty(0, np.uint16))), 0)
+    patterns.replace(5, np.zeros(SLOTS, dtype=np.bool_))
+    node.begin()
+    assert node.view | {node.victor.partner} == {6}
+
+
+def test_a_bucket_is_taken_up_without_those_who_are_no_longer_regular() -> None:
+    patterns = patterns_of({5: {0}, 6: {0}})
+    node = Node(0, patterns, [])
+    for peer in (5, 6):
+        node.victor.handle(Received(peer, VictorRequest(1, np.empty(0, np.int32), np.empty(0, np.uint16))), 0)
+    node.victor.turn_to(1, 0)
+    patterns.replace(5, np.zeros(SLOTS, dtype=np.bool_))
+    node.victor.turn_to(0, 1)
+    assert node.view == {6}
+
+
+def test_what_was_considered_is_not_considered_again() -> None:
+    node = Node(0, patterns_of({5: {0, 1}}), [])
+    node.victor.handle(Received(5, VictorRequest(1, np.empty(0, np.int32), np.empty(0, np.uint16))), 0)
+    node.victor.turn_to(1, 0)
+    assert 5 in node.victor.buckets.aside_peers[1]
+    node.begin()
+    assert (node.victor.buckets.aside_peers[1] == NOBODY).all()
+    node.begin()
+    assert node.silent == [5]
+    assert node.view == set()
+
+
 @given(st.lists(st.integers(1, PEERS - 1), max_size=40), st.integers(0, SLOTS - 1))
 def test_a_consider_set_is_bounded_and_has_nobody_twice(met: list[int], slot: int) -> None:
     buckets = rules.make_buckets((SLOTS,), 3)

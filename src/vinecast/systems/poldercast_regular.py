@@ -133,7 +133,8 @@ class PolderCastRegular(PolderCast):
                 self.grid.begin_period(now_us)
             case TimerFired(name) if name == grid.TIMER:
                 effects = self.grid.handle(event, now_us)
-                self.regular.turn_to(self.grid.slot, self.grid.own.is_regular)
+                if self.grid.slot >= 0:
+                    self.regular.turn_to(self.grid.slot, self.grid.own.is_regular)
                 return effects
             case TimerFired(name) if name == victor.TIMER:
                 return self.grid.handle(event, now_us)

@@ -27,10 +27,9 @@ def sessions_of(log: Iterable[tuple[Mark, int]]) -> list[tuple[int, int]]:
     begin: int | None = None
     last: int | None = None  # the latest time that any mark has told
     for mark, time in log:
-        forwards = last is None or time >= last
         if mark == Mark.ON:
             begin = time if last is None else max(time, last)
-        elif begin is not None and forwards and time > begin:
+        elif begin is not None and time > begin:
             _append(sessions, begin, time)
             begin = time
         if mark == Mark.OFF:

@@ -47,13 +47,18 @@ class OwnRegularity:
         return self.slot >= 0 and bool(self.pattern[self.slot])
 
     def recall(self, sessions: Iterable[tuple[int, int]]) -> None:
-        """Begin with what a log tells of earlier runs: (on, off), ascending and apart
-        (``log.sessions_of``)."""
+        """Begin with what a log tells of earlier runs: (on, off), as ``log.sessions_of`` has them.
+
+        Whatever lies before the latest time known, or ends before it begins, is passed over: time counts
+        once.
+        """
         grid = self._grid
         for on, off in sessions:
             rules.mark_on(self._times, on)
-            add_session(on, off, grid.cycle, grid.slot, self._online)
-            self._times[LAST] = max(int(self._times[LAST]), off)
+            last = int(self._times[LAST])
+            if last < off:
+                add_session(last, off, grid.cycle, grid.slot, self._online)
+                self._times[LAST] = off
 
     def shares(self) -> NDArray[np.float64]:
         """The share of each slot that the node was on line for; NaN where nothing was observed. [slot]"""
