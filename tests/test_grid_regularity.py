@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from vinecast.core.errors import InputError
 from vinecast.core.regularity import Grid, Patterns, is_regular
@@ -103,6 +104,27 @@ def test_the_pattern_is_looked_at_when_a_slot_begins() -> None:
     assert own.slot == 1
 
 
+def test_a_window_counts_when_it_is_over_however_late_the_node_notices() -> None:
+    own = service()
+    own.mark_on(0)
+    for now in (0, 25, 50):
+        own.begin_period(now * SECOND)
+    own.begin_period(75 * SECOND)
+    assert own.pattern.tolist() == [True, False, False, False]
+    own.begin_period(100 * SECOND)
+    own.begin_period(125 * SECOND)
+    assert own.pattern.tolist() == [True, True, False, False]
+
+
+def test_a_crash_in_the_window_that_is_running_does_not_make_it_count() -> None:
+    for refresh, regular in (("slot", False), ("cycle", True)):
+        own = service(RegularityConfig(cycle_s=240, slot_s=60, refresh=refresh, clock_skew_s=0.0))
+        own.recall([(60 * SECOND, 100 * SECOND)])
+        own.mark_on(101 * SECOND)
+        own.begin_period(101 * SECOND)
+        assert own.pattern.tolist() == [False, regular, False, False]
+
+
 def test_it_can_be_looked_at_in_every_period() -> None:
     own = service(RegularityConfig(cycle_s=240, slot_s=60, threshold=70, refresh="cycle", clock_skew_s=0.0))
     own.mark_on(0)
@@ -152,29 +174,30 @@ def test_a_pattern_that_was_given_stays() -> None:
 sessions = st.lists(st.integers(1, 90), min_size=2, max_size=16).map(np.cumsum)
 
 
-@given(times=sessions, threshold=st.integers(0, 99))
+@given(times=sessions, threshold=st.integers(0, 99), refresh=st.sampled_from(["slot", "cycle"]))
 def test_the_service_equals_a_count_by_seconds(
-    times: np.ndarray[tuple[int], np.dtype[np.int64]], threshold: int
+    times: NDArray[np.int64], threshold: int, refresh: str
 ) -> None:
-    config = RegularityConfig(cycle_s=60, slot_s=12, threshold=threshold, clock_skew_s=0.0)
+    """Of all time, or of that before the window that is running."""
+    config = RegularityConfig(cycle_s=60, slot_s=12, threshold=threshold, refresh=refresh, clock_skew_s=0.0)
     grid, own = Grid(60, 12), service(config)
     ends = times.tolist()[: times.size // 2 * 2]
+    until = ends[-1] if refresh == "cycle" else ends[-1] // 12 * 12
     online, observed = [0] * 5, [0] * 5
     for on, off in zip(ends[::2], ends[1::2], strict=True):
         live(own, on, off, 7)
-        for second in range(on, off):
+        for second in range(on, min(off, until)):
             online[grid.slot_at(second)] += 1
-    for second in range(ends[0], ends[-1]):
+    for second in range(ends[0], until):
         observed[grid.slot_at(second)] += 1
     own.refresh()
-    assert own.pattern.tolist() == [
-        is_regular(a, b, threshold) for a, b in zip(online, observed, strict=True)
-    ]
+    told = [is_regular(a, b, threshold) for a, b in zip(online, observed, strict=True)]
+    assert own.pattern.tolist() == told
 
 
 @given(times=sessions)
 def test_a_node_that_crashed_knows_what_its_log_knows(
-    times: np.ndarray[tuple[int], np.dtype[np.int64]],
+    times: NDArray[np.int64],
 ) -> None:
     ends = [int(time) * SECOND for time in times[: times.size // 2 * 2]]
     alive, log = service(gap_us=1 << 50), []

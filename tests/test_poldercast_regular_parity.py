@@ -39,10 +39,16 @@ QUIET_US = 900_000
 
 
 def config_of(
-    exchange: str = "informed", refresh: str = "slot", skew_s: float = 0.0, **rest: object
+    exchange: str = "informed",
+    refresh: str = "slot",
+    skew_s: float = 0.0,
+    slot_s: int = 36,
+    **rest: object,
 ) -> PolderCastRegularConfig:
-    """Slots of three cycles, and four of them a cycle of recurring behaviour."""
-    regularity = RegularityConfig(cycle_s=144, slot_s=36, threshold=50, refresh=refresh, clock_skew_s=skew_s)
+    """Slots of three cycles, or of so long, and four of them a cycle of recurring behaviour."""
+    regularity = RegularityConfig(
+        cycle_s=4 * slot_s, slot_s=slot_s, threshold=50, refresh=refresh, clock_skew_s=skew_s
+    )
     return PolderCastRegularConfig(
         cyclon=CyclonConfig(view_size=8, gossip_size=4, period_s=PERIOD_S),
         vicinity=VicinityConfig(view_size=6, gossip_size=4, period_s=PERIOD_S),
@@ -162,6 +168,11 @@ def test_machines_equal_the_sweep(nodes: int, seed: int) -> None:
 
 def test_machines_equal_the_sweep_with_exchanges_as_in_the_paper() -> None:
     live_through_it(50, 4, config=config_of("paper"))
+
+
+def test_machines_equal_the_sweep_where_slots_begin_in_the_midst_of_cycles() -> None:
+    twins = live_through_it(40, 5, config=config_of(slot_s=29, skew_s=3.0))
+    assert 0 < twins.sweep.patterns.regular.mean() < 1
 
 
 def test_machines_equal_the_sweep_that_looks_at_its_log_in_every_cycle() -> None:

@@ -22,8 +22,8 @@ class RegularityConfig:
     threshold: int = limited(70, at_least=0, at_most=99)
     """γ in per cent: who was on line for a greater share of a slot is regular in it (S4 §6.8: 70)."""
     refresh: str = limited("slot", one_of=("slot", "cycle"))
-    """When a node looks at its log again: at every change of slots and whenever it comes on line (S4 §5.5.1),
-    or in every period, so that the window that is running counts too."""
+    """When a node looks at its log again: at every change of slots and whenever it comes on line, by the
+    windows that are over (S4 §5.5.1); or in every period, so that the window that is running counts too."""
     clock_skew_s: float = limited(5.0, at_least=0, at_most=WEEK_S)
     """By how many seconds clocks may be apart: for as long before and after a change of slots the neighbours
     of both serve (S4 §6.5: α; five seconds is ours)."""

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.regularity import Patterns, add_session
+from vinecast.core.regularity import Patterns
 from vinecast.protocols.regularity import rules
 from vinecast.protocols.regularity.config import RegularityConfig
-from vinecast.protocols.regularity.rules import LAST, NEVER, Times
+from vinecast.protocols.regularity.rules import LAST, Times
 
 
 class OwnRegularity:
@@ -31,7 +31,7 @@ class OwnRegularity:
         self._grid = config.grid
         self._gap_us_max = gap_us_max
         self._stale = True
-        self._times: Times = np.full(2, NEVER, dtype=np.int64)
+        self._times = rules.make_times()
         self._online: Times = np.zeros(self._grid.slots, dtype=np.int64)
         self._observed: Times = np.zeros(self._grid.slots, dtype=np.int64)
 
@@ -57,12 +57,12 @@ class OwnRegularity:
             rules.mark_on(self._times, on)
             last = int(self._times[LAST])
             if last < off:
-                add_session(last, off, grid.cycle, grid.slot, self._online)
+                rules.count(self._times, self._online, last, off, grid.cycle, grid.slot)
                 self._times[LAST] = off
 
     def shares(self) -> NDArray[np.float64]:
         """The share of each slot that the node was on line for; NaN where nothing was observed. [slot]"""
-        self._look()
+        self._look(with_running=True)
         shares = np.full(self._grid.slots, np.nan)
         np.divide(self._online, self._observed, out=shares, where=self._observed > 0)
         return shares
@@ -93,11 +93,18 @@ class OwnRegularity:
     def refresh(self) -> None:
         """Find the pattern anew, and tell it."""
         if not self.patterns.given:
-            self.patterns.replace(self.me, self._look())
+            self.patterns.replace(self.me, self._look(self.config.refresh == "cycle"))
 
-    def _look(self) -> NDArray[np.bool_]:
+    def _look(self, with_running: bool) -> NDArray[np.bool_]:
         grid, pattern = self._grid, np.zeros(self._grid.slots, dtype=np.bool_)
         rules.find_pattern(
-            self._times, self._online, grid.cycle, grid.slot, self.config.threshold, self._observed, pattern
+            self._times,
+            self._online,
+            grid.cycle,
+            grid.slot,
+            self.config.threshold,
+            with_running,
+            self._observed,
+            pattern,
         )
         return pattern

@@ -10,13 +10,13 @@ from vinecast.core.regularity import Patterns
 from vinecast.core.rule import rule
 from vinecast.protocols.regularity import rules
 from vinecast.protocols.regularity.config import RegularityConfig
-from vinecast.protocols.regularity.rules import NEVER, Times
+from vinecast.protocols.regularity.rules import Times
 
 Flags = NDArray[np.bool_]
 
 
 class RegularitySweep:
-    """A population of services. times: [node, 2]; online_us: [node, slot]; slot, round: of the present
+    """A population of services. times: [node, 4]; online_us: [node, slot]; slot, round: of the present
     period."""
 
     def __init__(self, config: RegularityConfig, patterns: Patterns, gap_us_max: int) -> None:
@@ -25,7 +25,7 @@ class RegularitySweep:
         self.patterns = patterns
         self.slot = -1
         self.round = 0
-        self.times: Times = np.full((nodes, 2), NEVER, dtype=np.int64)
+        self.times = rules.make_times((nodes,))
         self.online_us: Times = np.zeros((nodes, slots), dtype=np.int64)
         self.last_slot: NDArray[np.int32] = np.full(nodes, -1, dtype=np.int32)
         self.stale: Flags = np.ones(nodes, dtype=np.bool_)
@@ -44,7 +44,8 @@ class RegularitySweep:
 
     def forget_state(self, nodes: NDArray[np.int64]) -> None:
         """Lose the log, and the pattern with it."""
-        self.times[nodes], self.online_us[nodes], self.last_slot[nodes] = NEVER, 0, -1
+        self.times[nodes] = rules.make_times()
+        self.online_us[nodes], self.last_slot[nodes] = 0, -1
         self.stale[nodes] = True
 
     def mark_still_on(self, online: Flags, now_us: int, begin: int, end: int) -> None:
@@ -116,5 +117,5 @@ def refresh_nodes(
         if not online[p]:
             continue
         if not given and (always or stale[p] or last_slot[p] != present):
-            rules.find_pattern(times[p], online_us[p], cycle, slot, threshold, observed, regular[p])
+            rules.find_pattern(times[p], online_us[p], cycle, slot, threshold, always, observed, regular[p])
         last_slot[p], stale[p] = present, False
