@@ -113,7 +113,8 @@ class Profiles:
     def live(cls, peers: int, topics: int) -> "Profiles":
         """An empty table of a live node, with room for so many peers and topics; whoever takes a number says
         where that is on the circle (``place_of``)."""
-        table = cls(np.arange(peers, dtype=np.uint64), np.arange(topics, dtype=np.uint64))
+        no_ids = np.broadcast_to(np.uint64(0), topics)  # a live node's topics have names instead
+        table = cls(np.arange(peers, dtype=np.uint64), no_ids)
         table.circle[0] = 1 << PLACE_BITS
         return table
 

@@ -63,6 +63,8 @@ from vinecast.systems.poldercast import PolderCast, PolderCastConfig, PolderCast
 log = logging.getLogger("vinecast.node")
 
 _OBSERVED = {kind: f"events {kind.name.lower().replace('_', ' ')}" for kind in TraceKind}
+DIAL_PERIODS = 2
+"""Periods that a partner may take for its answer if there is no link to it yet: it may not exist (ours)."""
 LOOKS_A_PERIOD = 8
 """How often it is looked whether it came (ours)."""
 
@@ -402,7 +404,8 @@ class Driver:
         if partner == NOBODY or partner in self._gone:
             return False
         waited_us = self._clock.now_us() - self._fired_us.get(layer, 0)
-        return waited_us < PATIENCE_PERIODS * self._period_us
+        linked = self.transport.is_linked(self.book.id_of(partner))
+        return waited_us < (PATIENCE_PERIODS if linked else DIAL_PERIODS) * self._period_us
 
     def _fire(self, name: str) -> None:
         if self._waits_for(name):

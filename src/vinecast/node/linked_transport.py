@@ -153,6 +153,10 @@ class LinkedTransport(Conversations):
             link.drop(LEAVING)
         await self._until_empty(1.0)
 
+    def is_linked(self, peer: NodeId) -> bool:
+        """Whether the link to a peer is up."""
+        return peer in self._up
+
     def links(self) -> dict[NodeId, LinkInfo]:
         """The links that are up."""
         return {peer: link.info() for peer, link in self._up.items()}

@@ -11,6 +11,7 @@ said about its rings is taken from whoever heard from it last.
 """
 
 import hashlib
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import pairwise
@@ -147,7 +148,7 @@ class PeerBook:
         self._addresses: list[Address | None] = [None] * peers
         self._order: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)] * peers
         self._told = np.full(peers, np.iinfo(np.int64).min, dtype=np.int64)
-        self._free = list(range(peers - 1, ME, -1))
+        self._free: array[int] = array("i", range(peers - 1, ME, -1))
         self._take_number(ME, id_of_key(public))
         self.renew("", 0, ())
 
@@ -328,7 +329,7 @@ class PeerBook:
                 self.forget(number)
                 del self._number[peer]
                 self._free.append(number)
-        self._free.sort(reverse=True)
+        self._free = array("i", sorted(self._free, reverse=True))
 
     def forget(self, number: int) -> None:
         """Drop a peer's card and topics."""
