@@ -43,7 +43,7 @@ from vinecast.node.config import PATIENCE_PERIODS
 from vinecast.node.identity import Identity, verify
 from vinecast.node.peers import ME, PeerBook
 from vinecast.node.replays import Replays
-from vinecast.node.transport import PeerFacts, Transport
+from vinecast.node.transport import BROKEN, PeerFacts, Transport
 from vinecast.node.wire import (
     CARD_BYTES_MAX,
     HOPS_MAX,
@@ -246,8 +246,17 @@ class Driver:
         self._introduce_myself(peer)
 
     def on_down(self, peer: bytes, reason: str) -> None:
-        """A link is gone: links are made again when they are needed, so that says nothing about the peer."""
+        """A link is gone. They are made again when they are needed, so that mostly says nothing about the
+        peer; but one that broke asks for a look: whoever died is missed sooner if it is not waited for."""
         self._codec.forget_link(peer)
+        if self._running and reason in BROKEN:
+            asyncio.get_running_loop().call_soon(self._knock, peer)
+
+    def _knock(self, peer: bytes) -> None:
+        """Make a link to a peer that is of use, or find out that nobody is there."""
+        number = self.book.number_of(peer)
+        if self._running and number != NOBODY and number in self.machine.peers_in_use():
+            self._introduce_myself(peer, self.book.address_of(number))
 
     def on_unreachable(self, peer: bytes) -> None:
         """A peer could not be reached."""
@@ -277,10 +286,10 @@ class Driver:
                 self.transport.shun(peer)
                 self.on_unreachable(peer)
 
-    def _introduce_myself(self, peer: bytes) -> None:
+    def _introduce_myself(self, peer: bytes, address: Address | None = None) -> None:
         own = self.book.describe(ME, 0)
         assert own is not None
-        self.transport.send(peer, None, encode(Introduction(own)))
+        self.transport.send(peer, address, encode(Introduction(own)))
 
     def _take(self, peer: bytes, frame: Frame) -> None:
         match frame:

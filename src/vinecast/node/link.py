@@ -19,7 +19,7 @@ from vinecast.node.frames import Kind, Splitter, control
 from vinecast.node.hello import Hello, read_hello, read_reason
 from vinecast.node.identity import NodeId
 from vinecast.node.send_queue import SendQueue
-from vinecast.node.transport import IDLE, LEAVING, LinkInfo, TransportConfig
+from vinecast.node.transport import IDLE, LEAVING, LOST, LOST_INSIDE, SILENT, LinkInfo, TransportConfig
 
 DUPLICATE = "duplicate"
 """Why a link is closed when there is another one to the same peer."""
@@ -149,7 +149,7 @@ class Link(asyncio.Protocol):
             self._frames_seen = frames
             self._used_at = now
         if now - self._heard_at > self._config.silent_s_max:
-            return "no heartbeat"
+            return SILENT
         stalled_at = self.queue.stalled_at
         if stalled_at is not None and now - stalled_at > self._config.stalled_s_max:
             return "stopped reading"
@@ -236,9 +236,7 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The stream is closed, by whomever."""
-        self._end(
-            "connection lost in the middle of a frame" if self._splitter.unfinished else "connection lost"
-        )
+        self._end(LOST_INSIDE if self._splitter.unfinished else LOST)
         self._stream = None
         self._owner.gone(self)
 

@@ -29,6 +29,10 @@ IDLE = "idle"
 LEAVING = "leaving"
 """Why it ended when a side shut down in good order."""
 
+LOST, LOST_INSIDE, SILENT = "connection lost", "connection lost in the middle of a frame", "no heartbeat"
+BROKEN = frozenset((LOST, LOST_INSIDE, SILENT))
+"""Why it ended when the peer may be gone."""
+
 
 @dataclass(frozen=True, slots=True)
 class TransportConfig:
