@@ -70,51 +70,67 @@ def run_twin(
     rank = {node: at for at, node in enumerate(order)}
     mine = [sorted(number[topic] for topic in subscriptions[node]) for node in order]
     profiles = _profiles([points[node] for node in order], mine, len(names))
-    count = Counter[str]()
-    have: set[tuple[int, int]] = set()
-
-    def watch(record: TraceRecord) -> None:
-        match record.kind:
-            case TraceKind.DELIVERED:
-                count["strays"] += record.topic not in mine[record.node]
-                count["repeated"] += (record.event, record.node) in have
-                have.add((record.event, record.node))
-            case TraceKind.PUBLISHED:
-                count["published"] += 1
-            case TraceKind.RECEIVED_FIRST if record.event >= 0:
-                count["first"] += 1
-                count["hops"] += record.hops
-            case TraceKind.RECEIVED_AGAIN if record.event >= 0:
-                count["again"] += 1
-
     network = Network(
         NetworkConfig(latency="sampled", latency_ms=0, latency_ms_max=2 * latency_ms), seed, len(points)
     )
+    count = _Count(mine)
     world = EventWorld(
-        SYSTEMS["poldercast"], config, seed, profiles, EventConfig(records=False), network, trace=watch
+        SYSTEMS["poldercast"], config, seed, profiles, EventConfig(records=False), network, trace=count
     )
     nodes = np.arange(len(points), dtype=np.int64)
     world.start(nodes, choose_contacts(seed, 0, nodes, nodes, CONTACTS), keep_state=True)
     cycles = _settle(world, profiles)
-    begin_us = world.cycle * config.period_us
-    for event, one in enumerate(publications):
-        at_us = begin_us + round(one.at_s * 1e6)
-        world.engine.command(rank[one.node], at_us, Publish(number[one.topic], event))
-    last_s = max((one.at_s for one in publications), default=0.0)
-    for _ in range(-(-round(last_s * 1e6) // config.period_us) + REST_CYCLES):
-        world.advance()
+    commands = [(one.at_s, rank[one.node], number[one.topic]) for one in publications]
+    _publish(world, commands, config.period_us)
     world.close()
     popularity = Counter(topic for topics in mine for topic in topics)
-    received, published = count["first"], count["published"]
-    return TwinOutcome(
-        cycles=cycles,
-        expected=sum(popularity[number[one.topic]] for one in publications),
-        got=len(have),
-        repeated=count["repeated"],
-        strays=count["strays"],
-        hops_mean=count["hops"] / max(received, 1),
-        duplication=(received + count["again"]) / max(received + published, 1),
-    )
+    return count.outcome(cycles, sum(popularity[topic] for _, _, topic in commands))
+
+
+class _Count:
+    """Counts what trace records tell. mine: [node], its topics"""
+
+    def __init__(self, mine: list[list[int]]) -> None:
+        self._mine = [frozenset(topics) for topics in mine]
+        self._have: set[tuple[int, int]] = set()
+        self._published = self._first = self._again = self._hops = self._strays = self._repeated = 0
+
+    def __call__(self, record: TraceRecord) -> None:
+        match record.kind:
+            case TraceKind.DELIVERED:
+                self._strays += record.topic not in self._mine[record.node]
+                self._repeated += (record.event, record.node) in self._have
+                self._have.add((record.event, record.node))
+            case TraceKind.PUBLISHED:
+                self._published += 1
+            case TraceKind.RECEIVED_FIRST if record.event >= 0:
+                self._first += 1
+                self._hops += record.hops
+            case TraceKind.RECEIVED_AGAIN if record.event >= 0:
+                self._again += 1
+
+    def outcome(self, cycles: int, expected: int) -> TwinOutcome:
+        """All of it."""
+        return TwinOutcome(
+            cycles=cycles,
+            expected=expected,
+            got=len(self._have),
+            repeated=self._repeated,
+            strays=self._strays,
+            hops_mean=self._hops / max(self._first, 1),
+            duplication=(self._first + self._again) / max(self._first + self._published, 1),
+        )
+
+
+def _publish(world: EventWorld, commands: list[tuple[float, int, int]], period_us: int) -> None:
+    """Publish at these seconds from now, by these nodes and on these topics, and wait until it is over."""
+    begin_us, last_us = world.cycle * period_us, 0
+    for event, (at_s, node, topic) in enumerate(commands):
+        after_us = round(at_s * 1e6)
+        last_us = max(last_us, after_us)
+        world.engine.command(node, begin_us + after_us, Publish(topic, event))
+    for _ in range(-(-last_us // period_us) + REST_CYCLES):
+        world.advance()
 
 
 def _profiles(points: list[int], mine: list[list[int]], topics: int) -> Profiles:
