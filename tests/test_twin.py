@@ -10,7 +10,7 @@ from vinecast.sim.twin import Publication, run_twin
 
 CONFIG = NodeConfig(period_s=0.5).system
 DRAW = random.Random(7)
-POINTS = DRAW.sample(range(2**64), 12)
+POINTS = [DRAW.getrandbits(64) for _ in range(12)]
 TOPICS = [f"topic/{i}" for i in range(4)]
 SUBSCRIPTIONS = [DRAW.sample(TOPICS, 2) for _ in POINTS]
 PUBLICATIONS = [Publication(i / 10, i % 12, SUBSCRIPTIONS[i % 12][i % 2]) for i in range(40)]
