@@ -25,14 +25,6 @@ def test_everybody_gets_what_it_subscribed_to_and_nothing_else() -> None:
     assert found == run_twin(POINTS, SUBSCRIPTIONS, PUBLICATIONS, CONFIG, 2.0, seed=1)
 
 
-def test_a_latency_that_differs_takes_more_hops_than_none() -> None:
-    same, other = (
-        run_twin(POINTS, SUBSCRIPTIONS, PUBLICATIONS, CONFIG, latency, seed=1).hops_mean
-        for latency in (0.0, 20.0)
-    )
-    assert same <= other
-
-
 def test_nobody_publishes_and_two_are_the_same() -> None:
     assert run_twin(POINTS, SUBSCRIPTIONS, [], CONFIG, 2.0, seed=1).expected == 0
     with pytest.raises(InputError, match="two nodes have the same id"):
