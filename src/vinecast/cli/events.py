@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from vinecast.cli.access import Access, open_access
-from vinecast.cli.output import complain, print_json, print_table
+from vinecast.cli.output import complain, make_console, print_json, print_table
 from vinecast.cli.stopping import Stopped, stopped_by_sigterm
 
 
@@ -56,7 +56,7 @@ def _print_events(access: Access, arguments: argparse.Namespace) -> int:
             complain(f"{_counted(news['dropped'], 'event')} dropped: this reader is too slow")
         if "event" in news:
             event = news["event"]
-            _print(json.dumps(event, ensure_ascii=False) if arguments.json else _shown(event))
+            _print(_as_json(event) if arguments.json else _shown(event))
             left = left and left - 1
             if left == 0:
                 return 0
@@ -84,10 +84,32 @@ def stats(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(found)
         return 0
-    counters = found.pop("counters")
+    counters, regularity = found.pop("counters"), found.pop("regularity", None)
     rows = [(key.replace("_", " "), str(value)) for key, value in {**found, **counters}.items()]
     print_table(("what", "value"), rows, "vinecast stats")
+    if regularity is not None:
+        make_console().print("\n".join(pattern_lines(regularity)), highlight=False, markup=False)
     return 0
+
+
+def pattern_lines(told: dict[str, Any]) -> list[str]:
+    """When a node is on line, as a picture: a column an hour, and a mark under those it is regular in."""
+    shares, regular, a_day = told["shares"], told["regular"], 86_400 // told["slot_s"]
+    days = [range(first, first + a_day) for first in range(0, len(shares), a_day)]
+    names = [""]
+    if len(days) == len(WEEK):
+        days, names = [*days[EPOCH:], *days[:EPOCH]], list(WEEK)
+    lines = [f"On line by the hour (UTC, from 0 to 23); ^ for more than {told['threshold']} %:"]
+    for name, slots in zip(names, days, strict=True):
+        bars = "".join("·" if shares[i] is None else BARS[round(shares[i] * (len(BARS) - 1))] for i in slots)
+        lines += [f"{name:>4} {bars}", f"     {''.join('^' if regular[i] else ' ' for i in slots)}".rstrip()]
+    return lines
+
+
+WEEK = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+EPOCH = 4
+"""Weeks are counted from 1970, which began on a Thursday: so many days later is a Monday."""
+BARS = " ▁▂▃▄▅▆▇█"
 
 
 def _shown(event: dict[str, Any]) -> str:
@@ -95,12 +117,23 @@ def _shown(event: dict[str, Any]) -> str:
     text = event.get("text")
     if text is None:
         text = f"base64:{event['data']}"
-    return f"{event['topic']} {text if text.isprintable() else json.dumps(text, ensure_ascii=True)}"
+    return f"{_plain(event['topic'])} {_plain(text)}"
+
+
+def _plain(text: str) -> str:
+    """A stranger's text; quoted and escaped if it holds anything that a terminal might obey."""
+    return text if text.isprintable() else json.dumps(text, ensure_ascii=True)
+
+
+def _as_json(value: object) -> str:
+    """On one line, with nothing in it that a terminal might obey."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value, ensure_ascii=True)
 
 
 def _listed(topics: list[str], most: int = 5) -> str:
     more = f", … ({len(topics)})" if len(topics) > most else ""
-    return ", ".join(topics[:most]) + more
+    return ", ".join(map(_plain, topics[:most])) + more
 
 
 def _counted(count: int, what: str) -> str:

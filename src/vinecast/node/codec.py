@@ -17,7 +17,9 @@ from vinecast.node.peers import ME, PeerBook
 from vinecast.node.wire import Card, CardReference, Gossip, names_bytes
 from vinecast.protocols.cyclon.machine import CyclonAnswer, CyclonRequest
 from vinecast.protocols.rings import RingsAnswer, RingsRequest
+from vinecast.protocols.rings_regular import RegularAnswer, RegularRequest
 from vinecast.protocols.vicinity import VicinityAnswer, VicinityRequest
+from vinecast.protocols.victor import VictorAnswer, VictorRequest
 
 GOSSIP: Mapping[str, type[Any]] = {
     message.kind: message
@@ -28,6 +30,10 @@ GOSSIP: Mapping[str, type[Any]] = {
         VicinityAnswer,
         RingsRequest,
         RingsAnswer,
+        VictorRequest,
+        VictorAnswer,
+        RegularRequest,
+        RegularAnswer,
     )
 }
 """The messages of gossip layers, by the name of their kind. All of them have the same fields."""

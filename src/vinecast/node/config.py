@@ -1,18 +1,26 @@
 """The settings of a live node."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
 from vinecast.core.records import BLOCK_BYTES_MAX
+from vinecast.core.regularity import DAY_S, WEEK_S
 from vinecast.core.seals import SEAL_BYTES_MAX
 from vinecast.node.store import StoreConfig
 from vinecast.node.transport import TransportConfig
 from vinecast.protocols.cyclon import CyclonConfig
+from vinecast.protocols.regularity import RegularityConfig
 from vinecast.protocols.rings import RingsConfig
 from vinecast.protocols.vicinity import VicinityConfig
+from vinecast.protocols.victor import VictorConfig
+from vinecast.systems.grid import GridConfig
 from vinecast.systems.poldercast import SHORTCUTS, PolderCastConfig
+from vinecast.systems.poldercast_regular import PolderCastRegularConfig
 
+CYCLES = {"day": DAY_S, "week": WEEK_S}
+"""Cycles of recurring behaviour, in seconds; a slot is an hour."""
 PATIENCE_PERIODS = 4
 """Periods that a partner may take for its answer (ours); until then it counts as a neighbour."""
 EVENT_BYTES_MAX = BLOCK_BYTES_MAX + SEAL_BYTES_MAX + 64
@@ -41,6 +49,12 @@ class NodeConfig:
     """Events that may wait for the reader of a subscription; a further one is dropped and counted."""
     publish_wait_s: float = limited(10.0, at_least=0.0, at_most=3600.0)
     """Seconds that a publisher is made to wait when its neighbours cannot take more, before it is told so."""
+    regularity: str = limited("off", one_of=("off", *CYCLES))
+    """Whether events also travel over rings of those who are regularly on line at this time of the day, or of
+    the week (S4); "off" for neither. All nodes of a network should agree."""
+    regular_share: int = limited(70, at_least=1, at_most=99)
+    """The share of an hour, in per cent, that a node must have been on line for, day by day or week by week,
+    to count as regular in it (S4: γ)."""
     alone_cycles: int = limited(4, at_least=1, at_most=1000)
     """Cycles without finding another subscriber after which a subscription counts as ready."""
     traced: int = limited(1000, at_least=0, at_most=10_000_000)
@@ -60,12 +74,18 @@ class NodeConfig:
     @property
     def system(self) -> PolderCastConfig:
         """The system's own settings."""
-        return PolderCastConfig(
-            fanout=self.fanout,
-            shortcuts=self.shortcuts,
-            remembered=self.remembered,
-            remember_s=self.remember_s,
-            cyclon=CyclonConfig(period_s=self.period_s),
-            vicinity=VicinityConfig(period_s=self.period_s),
-            rings=RingsConfig(period_s=self.period_s, answer_within=PATIENCE_PERIODS),
-        )
+        rings = RingsConfig(period_s=self.period_s, answer_within=PATIENCE_PERIODS)
+        plain: dict[str, Any] = {
+            "fanout": self.fanout,
+            "shortcuts": self.shortcuts,
+            "remembered": self.remembered,
+            "remember_s": self.remember_s,
+            "cyclon": CyclonConfig(period_s=self.period_s),
+            "vicinity": VicinityConfig(period_s=self.period_s),
+            "rings": rings,
+        }
+        if self.regularity == "off":
+            return PolderCastConfig(**plain)
+        regularity = RegularityConfig(cycle_s=CYCLES[self.regularity], threshold=self.regular_share)
+        grid = GridConfig(regularity, VictorConfig(period_s=self.period_s))
+        return PolderCastRegularConfig(**plain, grid=grid, regular=rings)

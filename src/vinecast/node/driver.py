@@ -10,7 +10,8 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from math import isnan
+from typing import Any, Protocol
 
 from vinecast.core.blocks import cid_of
 from vinecast.core.errors import InputError, RemoteError
@@ -59,6 +60,7 @@ from vinecast.node.wire import (
 from vinecast.protocols.cyclon import machine as cyclon
 from vinecast.protocols.rings import machine as rings
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig, PolderCastEvent
+from vinecast.systems.poldercast_regular import PolderCastRegular, PolderCastRegularConfig
 
 log = logging.getLogger("vinecast.node")
 
@@ -73,7 +75,7 @@ class Clock(Protocol):
     """What time it is; a test has its own."""
 
     def now_us(self) -> int:
-        """Microseconds of a clock that never goes back."""
+        """Microseconds since 1970, of a clock that never goes back."""
         ...
 
     def wall_us(self) -> int:
@@ -107,8 +109,11 @@ class Driver:
         self._version, self._on_card = version, on_card
         self.counters: Counter[str] = Counter()
         self._observed: deque[tuple[int, Observe]] = deque(maxlen=traced)
-        self.book = PeerBook(identity.public, identity.sign, verify, network, peers, topics, self._in_use)
-        self.machine = PolderCast(config, seed, ME, self.book.profiles, scratch)
+        slots = config.grid.regularity.slots if isinstance(config, PolderCastRegularConfig) else 0
+        self.book = PeerBook(
+            identity.public, identity.sign, verify, network, peers, topics, self._in_use, slots
+        )
+        self.machine = self._make_machine(config, seed, scratch)
         self.address: Address | None = advertise
         self.joined = asyncio.Event()
         """Set when somebody else is known."""
@@ -131,6 +136,13 @@ class Driver:
         """Layer → when it last began an exchange."""
         self._gone: set[int] = set()
         """Peers that said goodbye or could not be reached, lately."""
+
+    def _make_machine(self, config: PolderCastConfig, seed: int, scratch: Scratch) -> PolderCast:
+        profiles, regular = self.book.profiles, self.book.regular
+        if not isinstance(config, PolderCastRegularConfig):
+            return PolderCast(config, seed, ME, profiles, scratch)
+        assert regular is not None
+        return PolderCastRegular(config, seed, ME, profiles, scratch, regular.shared)
 
     # Life.
 
@@ -177,6 +189,20 @@ class Driver:
         self._on_card(self._version)
 
     # What the application asks for.
+
+    def recall(self, sessions: Iterable[tuple[int, int]]) -> None:
+        """Before the start: when the node was on line before, by its log."""
+        if isinstance(self.machine, PolderCastRegular):
+            self.machine.grid.own.recall(sessions)
+
+    def regularity(self) -> dict[str, Any]:
+        """When the node is on line, as far as its log tells; nothing where that does not matter."""
+        if not isinstance(self.machine, PolderCastRegular):
+            return {}
+        own = self.machine.grid.own
+        shares = [None if isnan(share) else round(share, 3) for share in own.shares().tolist()]
+        told = {"slot_s": own.config.slot_s, "threshold": own.config.threshold, "slot": own.slot}
+        return {"regularity": {**told, "shares": shares, "regular": own.pattern.tolist()}}
 
     def subscribe(self, topics: Iterable[str]) -> list[str]:
         """Take part in these topics, with one new card for all; those for which there was room."""
@@ -430,6 +456,9 @@ class Driver:
             mine = self.book.profiles.topics_of(ME).tolist()
             self._reachable = {topic for topic in mine if self.machine.is_reachable(topic)}
         self._handle(TimerFired(name))
+        regular = self.book.regular
+        if name == cyclon.TIMER and regular is not None and regular.own_pattern(ME) != self.book.card.pattern:
+            self._renew(self.book.topics_of(ME))
         if name == rings.TIMER:
             self._wake()
 

@@ -62,9 +62,15 @@ class Peer:
 class RealClock:
     """The machine's clocks."""
 
+    def __init__(self) -> None:
+        self._ahead_ns = time.time_ns() - time.monotonic_ns()
+
     def now_us(self) -> int:
-        """Microseconds of a clock that never goes back."""
-        return time.monotonic_ns() // 1000
+        """Microseconds since 1970, of a clock that never goes back: set ahead with the machine's, set back
+        with it never."""
+        passed_ns = time.monotonic_ns()
+        self._ahead_ns = max(self._ahead_ns, time.time_ns() - passed_ns)
+        return (passed_ns + self._ahead_ns) // 1000
 
     def wall_us(self) -> int:
         """Microseconds since 1970."""
@@ -131,8 +137,9 @@ class Node:
         return self
 
     async def _start(self) -> None:
-        if not is_warm():
-            await asyncio.get_running_loop().run_in_executor(None, warm_up)
+        regular = self.config.regularity != "off"
+        if not is_warm(regular):
+            await asyncio.get_running_loop().run_in_executor(None, warm_up, regular)
         if self._identity is None:
             kept = self._folder
             self._identity = Identity.load_or_create(kept) if kept else Identity.ephemeral()
@@ -164,6 +171,7 @@ class Node:
             version=int.from_bytes(self._store.meta(_CARD) or b"", "big"),
             on_card=self._note_card,
         )
+        self._driver.recall((session.on_us, session.last_us) for session in self._store.sessions())
         self._publisher = Publisher(identity, self.network, self._driver, self._store, config.publish_wait_s)
         await self._driver.start()
         self._driver.subscribe(self._store.subscriptions())
@@ -266,6 +274,7 @@ class Node:
             "unread": self._unread,
             "dropped": sum(subscription.dropped for subscription in self._readers()),
             "counters": dict(sorted((driver.counters + driver.book.counters).items())),
+            **driver.regularity(),
         }
 
     # Publishing.

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import GAPS_UNKNOWN, Profiles, place_of
+from vinecast.core.profiles import GAPS_UNKNOWN, Profiles, Table, place_of
 from vinecast.node.address import Address
+from vinecast.node.peers_regular import RegularBook
 from vinecast.node.topics import is_topic
 from vinecast.node.wire import (
     AGE_MAX,
@@ -56,6 +57,14 @@ def _address_in(card: Card) -> Address | None:
         return Address.parse(card.address) if card.address else None
     except InputError:
         return None
+
+
+def _unpack_rings(
+    coverage: bytes, gaps: bytes, order: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
+    """What an entry says of a peer's rings, in the order of its profile's topics."""
+    far = np.frombuffer(gaps, dtype=">u4")[order].astype(np.uint32)
+    return np.frombuffer(coverage, dtype=np.uint8)[order], far
 
 
 def id_of_key(public: bytes) -> bytes:
@@ -126,8 +135,11 @@ class PeerBook:
         peers: int,
         topics: int,
         in_use: Callable[[], Iterable[int]] = tuple,
+        slots: int = 0,
     ) -> None:
+        """slots: of a cycle of recurring behaviour; 0 where regularity does not matter"""
         self.profiles = Profiles.live(peers, topics)
+        self.regular = RegularBook(self.profiles, slots) if slots else None
         self.topics = TopicNumbers(topics)
         self.counters: Counter[str] = Counter()
         self.in_use = in_use
@@ -171,7 +183,8 @@ class PeerBook:
         before = self._cards[ME]
         version = max(version, before.version + 1) if before is not None else version
         names = tuple(sorted(set(topics)))
-        self._cards[ME] = make_card(self._sign, self._network, self._public, address, version, names)
+        pattern = self.regular.own_pattern(ME) if self.regular is not None else b""
+        self._cards[ME] = make_card(self._sign, self._network, self._public, address, version, names, pattern)
         self._set_topics(ME, names)
 
     def number_of(self, peer: bytes) -> int:
@@ -249,6 +262,8 @@ class PeerBook:
             number = self._free.pop()
             self._take_number(number, peer)
         self._cards[number], self._addresses[number] = card, address
+        if self.regular is not None:
+            self.regular.learn(number, card.pattern)
         self._told[number] = np.iinfo(np.int64).min
         self._set_topics(number, card.topics)
         return number
@@ -279,7 +294,7 @@ class PeerBook:
             raise RemoteError("card too large")
         if any(a >= b for a, b in pairwise(topics)) or not all(map(is_topic, topics)):
             raise RemoteError("malformed card")
-        text = card_text(self._network, card.public, card.address, card.version, topics)
+        text = card_text(self._network, card.public, card.address, card.version, topics, card.pattern)
         if not self._verify(card.public, text, card.signature):
             raise RemoteError("forged card")
 
@@ -290,9 +305,11 @@ class PeerBook:
             return
         self._told[number] = when
         order = self._order[number]
-        coverage = np.frombuffer(entry.coverage, dtype=np.uint8)[order]
-        gaps = np.frombuffer(entry.gaps, dtype=">u4")[order].astype(np.uint32)
-        self.profiles.annotate(number, coverage, gaps)
+        self.profiles.annotate(number, *_unpack_rings(entry.coverage, entry.gaps, order))
+        regular_too = len(entry.regular_coverage) == count and len(entry.regular_gaps) == 4 * count
+        if self.regular is not None and regular_too:
+            told = _unpack_rings(entry.regular_coverage, entry.regular_gaps, order)
+            self.regular.shared.annotate(number, *told)
 
     def _take_number(self, number: int, peer: bytes) -> None:
         self._number[peer] = number
@@ -320,6 +337,8 @@ class PeerBook:
         if number != ME and topics.size < self.profiles.cnt[number]:
             self.profiles.vacate(number)
         self.profiles.set_topics(number, topics, np.zeros(topics.size, dtype=np.uint8))
+        if self.regular is not None and number != ME:
+            self.regular.reset_rings(number)
 
     def _make_room(self) -> None:
         """Forget those whom no view holds any more."""
@@ -334,6 +353,8 @@ class PeerBook:
     def forget(self, number: int) -> None:
         """Drop a peer's card and topics."""
         self._set_topics(number, ())
+        if self.regular is not None:
+            self.regular.learn(number, b"")
         self._cards[number] = self._addresses[number] = None
         self._told[number] = np.iinfo(np.int64).min
 
@@ -354,14 +375,16 @@ class PeerBook:
                 named = CardReference(peer, card.version)
             else:
                 sent[peer] = card.version
-        coverage, gaps = self._rings_of(number, len(card.topics))
-        return Entry(named, min(age, AGE_MAX), coverage, gaps)
+        rings = self._rings_of(number, len(card.topics), self.profiles.table)
+        if self.regular is None:
+            return Entry(named, min(age, AGE_MAX), *rings)
+        regular = self._rings_of(number, len(card.topics), self.regular.shared.table)
+        return Entry(named, min(age, AGE_MAX), *rings, *regular)
 
-    def _rings_of(self, number: int, count: int) -> tuple[bytes, bytes]:
+    def _rings_of(self, number: int, count: int, table: Table) -> tuple[bytes, bytes]:
         """What is known of a peer's rings, in the order of its card."""
-        begin = self.profiles.beg[number]
-        rows = slice(begin, begin + self.profiles.cnt[number])
+        rows = slice(table.beg[number], table.beg[number] + table.cnt[number])
         coverage, gaps = np.zeros(count, dtype=np.uint8), np.full(count, GAPS_UNKNOWN, dtype=np.uint32)
         order = self._order[number]
-        coverage[order], gaps[order] = self.profiles.coverage[rows], self.profiles.gaps[rows]
+        coverage[order], gaps[order] = table.coverage[rows], table.gaps[rows]
         return coverage.tobytes(), gaps.astype(">u4").tobytes()

@@ -16,68 +16,89 @@ import numpy as np
 from vinecast.core.events import Event, PeerLost, Publish, Received, Send, Start, Subscribe, TimerFired
 from vinecast.core.interest import make_scratch
 from vinecast.core.profiles import Profiles
+from vinecast.core.regularity import Patterns
 from vinecast.core.rule import COMPILED, cache_folder
-from vinecast.systems.poldercast import PolderCast, PolderCastConfig
+from vinecast.protocols import rings_regular
+from vinecast.systems.poldercast import PolderCast
+from vinecast.systems.poldercast_regular import PolderCastRegular, PolderCastRegularConfig
+from vinecast.systems.poldercast_regular_rings import RegularProfiles
 
 _MARK = "node-compiled"
+_REGULAR = "regular"
 _NODES, _TOPICS, _CYCLES = 3, 4, 6
-_done = False
+_HOUR_US = 3_600_000_000
+_done: set[bool] = set()
 
 
-def is_warm() -> bool:
-    """Whether nothing is left to compile in this process."""
-    return _done or not COMPILED
+def is_warm(regular: bool = False) -> bool:
+    """Whether nothing is left to compile in this process; regular: for a node that minds regularity."""
+    return regular in _done or not COMPILED
 
 
-def warm_up() -> None:
+def warm_up(regular: bool = False) -> None:
     """Have every rule of a node compiled, and loaded in this process."""
-    global _done
-    if is_warm():
+    if is_warm(regular):
         return
     folder = cache_folder()
-    if folder is not None and not (folder / _MARK).exists():
+    if folder is not None and not (folder / _mark(regular)).exists():
+        more = [_REGULAR] if regular else []
         # Whatever goes wrong there goes wrong here again, and is told then.
-        subprocess.run([sys.executable, "-m", __name__], check=False, stdin=subprocess.DEVNULL)
-    _talk()
-    _done = True
+        subprocess.run([sys.executable, "-m", __name__, *more], check=False, stdin=subprocess.DEVNULL)
+    _talk(regular)
+    _done.add(regular)
 
 
-def _talk() -> None:
+def _mark(regular: bool) -> str:
+    return f"{_MARK}-{_REGULAR}" if regular else _MARK
+
+
+def _talk(regular: bool) -> None:
     """Let some machines meet everything that can happen to them."""
+    machines = _machines(regular)
+    names = ["cyclon", "grid", "vicinity", "victor", "rings", rings_regular.TIMER]
+    for node in range(_NODES):
+        _pass_on(machines, node, Start(((node + 1) % _NODES,)), 0)
+        _pass_on(machines, node, Subscribe(3), 0)
+    for cycle in range(_CYCLES):
+        for name in names:
+            for node in range(_NODES):
+                _pass_on(machines, node, TimerFired(name), cycle // 2 * _HOUR_US)
+    now_us = _CYCLES // 2 * _HOUR_US
+    for node in range(_NODES):
+        _pass_on(machines, node, Publish(1, node), now_us)
+        machines[node].is_reachable(1)
+        machines[node].rings.partner = (node + 1) % _NODES
+        machines[node].rings.carriers(1, 0)  # while somebody is being asked
+    _pass_on(machines, 0, PeerLost(1), now_us)
+
+
+def _machines(regular: bool) -> list[PolderCast]:
     profiles = Profiles.live(_NODES, _TOPICS)
     profiles.place[:] = [10, 1 << 20, 1 << 30]
     for node in range(_NODES):
         profiles.set_topics(node, np.arange(2, dtype=np.int32), np.zeros(2, dtype=np.uint8))
-    config = PolderCastConfig(fanout=4)
+    config = PolderCastRegularConfig(fanout=4)
     scratch = make_scratch(_NODES, _TOPICS, _TOPICS, config.most, config.rings.size)
-    machines = [PolderCast(config, node, node, profiles, scratch) for node in range(_NODES)]
-    timers = [TimerFired(name) for name in ("cyclon", "vicinity", "rings")]
-    for node in range(_NODES):
-        _pass_on(machines, node, Start(((node + 1) % _NODES,)))
-        _pass_on(machines, node, Subscribe(3))
-    for _ in range(_CYCLES):
-        for timer in timers:
-            for node in range(_NODES):
-                _pass_on(machines, node, timer)
-    for node in range(_NODES):
-        _pass_on(machines, node, Publish(1, node))
-        machines[node].is_reachable(1)
-        machines[node].rings.partner = (node + 1) % _NODES
-        machines[node].rings.carriers(1, 0)  # while somebody is being asked
-    _pass_on(machines, 0, PeerLost(1))
+    if not regular:
+        return [PolderCast(config, node, node, profiles, scratch) for node in range(_NODES)]
+    patterns = Patterns(_NODES, config.grid.regularity.slots)
+    patterns.give(np.ones_like(patterns.regular))
+    shared = RegularProfiles(profiles, patterns)
+    return [PolderCastRegular(config, node, node, profiles, scratch, shared) for node in range(_NODES)]
 
 
-def _pass_on(machines: list[PolderCast], node: int, event: Event) -> None:
+def _pass_on(machines: list[PolderCast], node: int, event: Event, now_us: int) -> None:
     """Handle an event, and whatever is sent because of it."""
     pending = [(node, event)]
     while pending:
         at, what = pending.pop()
-        sent = (effect for effect in machines[at].handle(what, 0) if isinstance(effect, Send))
+        sent = (effect for effect in machines[at].handle(what, now_us) if isinstance(effect, Send))
         pending.extend((effect.to, Received(at, effect.message)) for effect in sent)
 
 
 if __name__ == "__main__":
-    _talk()
+    asked = _REGULAR in sys.argv
+    _talk(asked)
     kept = cache_folder()
     if kept is not None:
-        (kept / _MARK).touch()
+        (kept / _mark(asked)).touch()

@@ -20,6 +20,8 @@ KEY_BYTES, ID_BYTES, SIGNATURE_BYTES = 32, 32, 64
 ADDRESS_CHARS, TOPIC_CHARS, TOPICS_MAX, ENTRIES_MAX = 300, 255, 8191, 64
 CARD_BYTES_MAX = 64 * 1024
 """Of all names of topics on one card."""
+PATTERN_BYTES_MAX = 252
+"""A week in slots of five minutes."""
 HOPS_MAX = 32_000
 AGE_MAX = 65_535
 CYCLE_MAX = VERSION_MAX = 2**63 - 1
@@ -43,6 +45,8 @@ class Card(Struct, array_like=True, frozen=True, tag=0):
     topics: Annotated[tuple[Topic, ...], Meta(max_length=TOPICS_MAX)]
     """In ascending order, each once."""
     signature: Signature
+    pattern: Annotated[bytes, Meta(max_length=PATTERN_BYTES_MAX)] = b""
+    """When it is regularly on line, a bit a slot; empty where it does not say. Signed with the rest."""
 
 
 class CardReference(Struct, array_like=True, frozen=True, tag=1):
@@ -56,13 +60,15 @@ class Entry(Struct, array_like=True, frozen=True):
     """A peer as one node knows it: its card, how long ago it was heard from, and what it said of its rings.
 
     coverage: a byte a topic; gaps: four bytes a topic, most significant first; both in the card's order, or
-    empty where nothing is known.
+    empty where nothing is known. The same of its regular rings.
     """
 
     card: Card | CardReference
     age: Annotated[int, Meta(ge=0, le=AGE_MAX)]
     coverage: Annotated[bytes, Meta(max_length=TOPICS_MAX)]
     gaps: Annotated[bytes, Meta(max_length=4 * TOPICS_MAX)]
+    regular_coverage: Annotated[bytes, Meta(max_length=TOPICS_MAX)] = b""
+    regular_gaps: Annotated[bytes, Meta(max_length=4 * TOPICS_MAX)] = b""
 
 
 class Gossip(Struct, array_like=True, frozen=True, tag=0):
@@ -118,9 +124,11 @@ def names_bytes(topics: Iterable[str]) -> int:
     return len("".join(topics).encode())
 
 
-def card_text(network: str, public: bytes, address: str, version: int, topics: tuple[str, ...]) -> bytes:
+def card_text(
+    network: str, public: bytes, address: str, version: int, topics: tuple[str, ...], pattern: bytes
+) -> bytes:
     """What a card's owner signs."""
-    return _CARD_DOMAIN + _encoder.encode((network, public, address, version, topics))
+    return _CARD_DOMAIN + _encoder.encode((network, public, address, version, topics, pattern))
 
 
 def make_card(
@@ -130,7 +138,8 @@ def make_card(
     address: str,
     version: int,
     topics: tuple[str, ...],
+    pattern: bytes = b"",
 ) -> Card:
     """A card of one's own."""
-    text = card_text(network, public, address, version, topics)
-    return Card(public, address, version, topics, sign(text))
+    text = card_text(network, public, address, version, topics, pattern)
+    return Card(public, address, version, topics, sign(text), pattern)

@@ -146,6 +146,16 @@ class PolderCastRegular(PolderCast):
                 return [*below, *self.grid.handle(event, now_us), *self.regular.handle(event, now_us)]
         return super().handle(event, now_us)
 
+    def partner_of(self, timer: str) -> int:
+        """Whom the layer of a timer has asked and not heard from yet, or NOBODY."""
+        if timer == victor.TIMER:
+            return self.grid.victor.partner
+        return self.regular.partner if timer == TIMER else super().partner_of(timer)
+
+    def partners(self) -> set[int]:
+        """Whom its layers have asked."""
+        return (super().partners() | {self.grid.victor.partner, self.regular.partner}) - {NOBODY}
+
     def peers_in_use(self) -> set[int]:
         """Everybody in a view, asked or remembered as silent: whose numbers must stay theirs."""
         found = self.grid.victor
