@@ -40,7 +40,7 @@ from vinecast.pipeline.runs_tables import (
 )
 from vinecast.pipeline.sweep import run_sweep
 from vinecast.pipeline.sweep_file import expand, sweep_of
-from vinecast.sim.deliveries import rounded
+from vinecast.sim.deliveries import WHENS, rounded
 from vinecast.sim.scenario import resolve
 
 if TYPE_CHECKING:
@@ -218,8 +218,9 @@ def test_spark_rounds_and_sorts_into_classes_as_numpy_does(spark: "SparkSession"
     schema = "run_id string, cycle int, subscribers int, subscriptions int, hops int, latency_us long"
     told = spark.createDataFrame([("a", 0, 1, 1, 1, value) for value in values], schema)
     published = spark.createDataFrame([("a", 0)], "run_id string, cycle int")
-    counted = latency_cells_of(told, published).groupBy("value").agg(F.sum("count").alias("n"))
+    counted = latency_cells_of(told, published).groupBy("when", "value").agg(F.sum("count").alias("n"))
     expected: dict[int, int] = {}
     for value in rounded(np.array(values)).tolist():
         expected[value] = expected.get(value, 0) + 1
-    assert {row["value"]: row["n"] for row in counted.collect()} == expected
+    cells = {(row["when"], row["value"]): row["n"] for row in counted.collect()}
+    assert cells == {(when, value): count for when in WHENS for value, count in expected.items()}

@@ -1,9 +1,7 @@
 """Samples on Spark: the order of a plain queue, the simulator's own sample, what it keeps of its graph."""
 
-import errno
 import json
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,14 +23,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from vinecast.pipeline.degrees import ORIGINAL, SAMPLE, ccdf, degrees, statistics
 from vinecast.pipeline.lake import Lake
-from vinecast.pipeline.sample import (
-    Keep,
-    SamplePlan,
-    edges_among,
-    find_users,
-    numbered,
-    scratch,
-)
+from vinecast.pipeline.sample import SamplePlan, edges_among, find_users, numbered
 from vinecast.pipeline.tables import CCDF, DEGREES, EDGES, SAMPLE_EDGES, SAMPLES, USERS
 
 if TYPE_CHECKING:
@@ -41,12 +32,6 @@ if TYPE_CHECKING:
 pytestmark = SPARK
 
 Pairs = set[tuple[int, int]]
-
-
-@pytest.fixture(scope="module")
-def keep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keep]:
-    with scratch(tmp_path_factory.mktemp("lake")) as keep:
-        yield keep
 
 
 def graph(names: list[int], pairs: Pairs) -> Edges:
@@ -65,10 +50,9 @@ def frames(spark: "SparkSession", edges: Edges) -> tuple["DataFrame", "DataFrame
     )
 
 
-def found(spark: "SparkSession", edges: Edges, plan: SamplePlan, keep: Keep) -> list[int]:
-    rows = find_users(*frames(spark, edges), plan, keep).orderBy("rank").collect()
-    assert [row["rank"] for row in rows] == list(range(plan.users))
-    return [row["user"] for row in rows]
+def found(spark: "SparkSession", edges: Edges, plan: SamplePlan) -> list[int]:
+    order: list[int] = find_users(*frames(spark, edges), plan).tolist()
+    return order
 
 
 @st.composite
@@ -81,7 +65,7 @@ def graphs(draw: st.DrawFn) -> Edges:
 @settings(max_examples=4)
 @given(edges=graphs(), seed=st.integers(0, 2**63 - 1), data=st.data())
 def test_a_search_is_that_of_a_plain_queue(
-    spark: "SparkSession", keep: Keep, edges: Edges, seed: int, data: st.DataObject
+    spark: "SparkSession", edges: Edges, seed: int, data: st.DataObject
 ) -> None:
     """From given users, in plain Python; and from random ones, as the simulator's."""
     start = data.draw(st.lists(st.sampled_from(edges.names.tolist()), min_size=1, max_size=3, unique=True))
@@ -95,48 +79,47 @@ def test_a_search_is_that_of_a_plain_queue(
         order += fresh
         queue.extend(fresh)
     plan = SamplePlan(len(order), seed, start=tuple(start))
-    assert found(spark, edges, plan, keep) == order
+    assert found(spark, edges, plan) == order
 
     nodes = data.draw(st.integers(1, edges.nodes))
     expected = edges.names[sim_sample.breadth_first(edges, nodes, seed)].tolist()
-    assert found(spark, edges, SamplePlan(nodes, seed), keep) == expected
+    assert found(spark, edges, SamplePlan(nodes, seed)) == expected
 
 
-def test_components_are_exhausted_one_after_another(spark: "SparkSession", keep: Keep) -> None:
+def test_components_are_exhausted_one_after_another(spark: "SparkSession") -> None:
     """Eight lonely users and a pair: the search starts again and again."""
     edges = graph(list(range(10)), {(8, 9)})
     expected = edges.names[sim_sample.breadth_first(edges, 10, 5)].tolist()
-    assert found(spark, edges, SamplePlan(10, 5), keep) == expected
+    assert found(spark, edges, SamplePlan(10, 5)) == expected
 
 
-def test_followees_come_with_whom_they_are_followed_by(spark: "SparkSession", keep: Keep) -> None:
+def test_followees_come_with_whom_they_are_followed_by(spark: "SparkSession") -> None:
     edges = graph([10, 20, 30, 40, 50, 60], {(10, 60), (10, 20), (20, 10), (30, 50), (50, 40)})
     first, second = 10, 30
     plan = SamplePlan(5, 3, "followees", (first, second))
-    assert found(spark, edges, plan, keep) == [10, 20, 60, 30, 50]
-    assert found(spark, edges, SamplePlan(2, 3, "followees", (first,)), keep) == [10, 20], "cut in the middle"
-    everyone = found(spark, edges, SamplePlan(6, 3, "followees"), keep)
+    assert found(spark, edges, plan) == [10, 20, 60, 30, 50]
+    assert found(spark, edges, SamplePlan(2, 3, "followees", (first,))) == [10, 20], "cut in the middle"
+    everyone = found(spark, edges, SamplePlan(6, 3, "followees"))
     follows = {10: [20, 60], 20: [10], 30: [50], 40: [], 50: [40], 60: []}
     turns = edges.names[sim_sample.start_order(3, 6)].tolist()
     assert everyone == list(dict.fromkeys(user for turn in turns for user in (turn, *follows[turn])))
 
 
-def test_edges_and_degrees_of_a_sample(spark: "SparkSession", keep: Keep) -> None:
+def test_edges_and_degrees_of_a_sample(spark: "SparkSession") -> None:
     edges, users = frames(spark, graph([1, 2, 3, 4], {(1, 2), (2, 1), (3, 2), (4, 2), (2, 4)}))
-    ranks = spark.createDataFrame([(2, 0), (1, 1), (3, 2)], "user long, rank long")
-    samples = keep(numbered(ranks, 1, 3))
+    samples = spark.createDataFrame(numbered(np.array([2, 1, 3]), 1))
     numbers = dict(zip([2, 1, 3], sim_sample.random_numbers(1, 3).tolist(), strict=True))
-    kept = keep(edges_among(edges, samples))
+    kept = edges_among(edges, samples)
     pairs = [(1, 2), (2, 1), (3, 2)]
     expected = [(a, b, numbers[a], numbers[b]) for a, b in pairs]
     assertDataFrameEqual(kept, spark.createDataFrame(expected, SAMPLE_EDGES.schema))
 
-    both = keep(degrees(users, edges, ORIGINAL).unionByName(degrees(samples, kept, SAMPLE)))
+    both = degrees(users, edges, ORIGINAL).unionByName(degrees(samples, kept, SAMPLE))
     original = [(ORIGINAL, 1, 1, 1), (ORIGINAL, 2, 3, 2), (ORIGINAL, 3, 0, 1), (ORIGINAL, 4, 1, 1)]
     sample = [(SAMPLE, 1, 1, 1), (SAMPLE, 2, 2, 1), (SAMPLE, 3, 0, 1)]
     assertDataFrameEqual(both, spark.createDataFrame([*original, *sample], DEGREES.schema))
 
-    shares = keep(ccdf(both))
+    shares = ccdf(both)
     followers = shares.where("kind = 'followers'")
     original_shares = [(0, 1, 1.0), (1, 2, 0.75), (3, 1, 0.25)]
     sample_shares = [(0, 1, 1.0), (1, 1, 2 / 3), (2, 1, 1 / 3)]
@@ -190,7 +173,6 @@ def test_the_command(spark: "SparkSession", tmp_path: Path, capsys: pytest.Captu
         assert main([*typed, *options]) == 2
         assert words in capsys.readouterr().err
     assert lake.current(SAMPLES, "small") == before, "what was there is untouched"
-    assert not list(tmp_path.glob("_scratch*"))
 
 
 def test_a_graph_that_is_half_published_is_not_sampled(
@@ -205,23 +187,6 @@ def test_a_graph_that_is_half_published_is_not_sampled(
     assert lake.published(SAMPLES, "small") is None
 
 
-def test_a_full_disk_is_one_sentence_and_dead_scratch_is_swept(tmp_path: Path) -> None:
-    def fill(error: Exception) -> None:
-        with scratch(tmp_path):
-            assert not dead.exists()
-            assert len(list(tmp_path.glob("_scratch-*"))) == 2, "ours, and that of one who lives"
-            raise error
-
-    with scratch(tmp_path):
-        for error in (OSError(errno.ENOSPC, "full"), RuntimeError("a task: No space left on device")):
-            dead = tmp_path / "_scratch-dead"
-            dead.mkdir()
-            (dead / "_writing").touch()
-            with pytest.raises(InputError, match="no space is left on the disk"):
-                fill(error)
-    assert not list(tmp_path.iterdir())
-
-
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "sample", "x", "--lake", str(tmp_path), "--users", "5", "--as", "y"]) == 2
     assert "there is no dataset 'x' of edges" in capsys.readouterr().err
@@ -232,16 +197,17 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_sample_of_a_real_graph_is_the_simulators(
-    spark: "SparkSession", keep: Keep, data_folder: Path
+    spark: "SparkSession", data_folder: Path, tmp_path: Path
 ) -> None:
     """The same users, the same numbers, the same subscriptions."""
     nodes, seed = 2000, 4
     graph = read_edges(data_folder / "soc-Slashdot0902.txt.gz")
-    edges, users = map(keep, frames(spark, graph))
-    samples = keep(numbered(find_users(edges, users, SamplePlan(nodes, seed), keep), seed, nodes))
-    order = samples.orderBy("rank").toArrow()["user"].to_pylist()
-    assert order == graph.names[sim_sample.breadth_first(graph, nodes, seed)].tolist()
+    lake = Lake(tmp_path)
+    publish(spark, lake, graph)
+    edges, users = (lake.read(spark, table, "made-up") for table in (EDGES, USERS))
+    samples = numbered(find_users(edges, users, SamplePlan(nodes, seed)), seed)
+    assert samples["user"].to_pylist() == graph.names[sim_sample.breadth_first(graph, nodes, seed)].tolist()
     workload = sim_sample.load_workload("slashdot", nodes, seed, data_folder)
     expected = np.stack([np.repeat(np.arange(nodes), np.diff(workload.start)), workload.topics])
-    kept = edges_among(edges, samples).toArrow()
+    kept = edges_among(edges, spark.createDataFrame(samples)).toArrow()
     assert np.array_equal(np.stack([kept["node"].to_numpy(), kept["topic"].to_numpy()]), expected)

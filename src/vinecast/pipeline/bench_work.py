@@ -124,7 +124,7 @@ def prepare_measure(task: Task) -> Told:
     rows = pq.read_metadata(path).num_rows
     runs = -(-task.sizes.deliveries // rows)
     for other in measured_specs(task, runs)[1:]:
-        _copy(one, other, store, told)
+        _copy(one, other, store)
     return Told(rows=rows * runs, more={"runs": runs, "bytes": path.stat().st_size * runs})
 
 
@@ -135,7 +135,7 @@ def measured_specs(task: Task, runs: int) -> list[RunSpec]:
     return specs_of(task, table, seeds=runs, keep=["deliveries"])
 
 
-def _copy(one: RunSpec, other: RunSpec, store: Path, told: dict[str, Any]) -> None:
+def _copy(one: RunSpec, other: RunSpec, store: Path) -> None:
     folder = store / other.run_id
     folder.mkdir()
     for spec_table in one.tables:
@@ -143,8 +143,7 @@ def _copy(one: RunSpec, other: RunSpec, store: Path, told: dict[str, Any]) -> No
         table = pq.read_table(store / one.run_id / name)
         ids = pa.array([other.run_id] * table.num_rows, pa.string())
         pq.write_table(table.set_column(0, "run_id", ids), folder / name, compression="zstd")
-    text = json.dumps({**told, "run_id": other.run_id, "seed": other.seed}, sort_keys=True)
-    (folder / TOLD).write_text(text, encoding="utf-8")
+    shutil.copyfile(store / one.run_id / TOLD, folder / TOLD)
 
 
 def store_of(task: Task) -> Path:
@@ -210,7 +209,8 @@ def spark_regularity(spark: SparkSession, task: Task, told: Told) -> None:
 
 def spark_measure(spark: SparkSession, task: Task, told: Told) -> None:
     runs = sum(path.is_dir() for path in store_of(task).iterdir())
-    run_sweep(spark, task.lake, NAME, measured_specs(task, runs))  # they are all there
+    if run_sweep(spark, task.lake, NAME, measured_specs(task, runs)).reused < runs:
+        raise Bug("the runs to be measured were not all there")
     task.attempts(told, lambda out: measure_runs(spark, task.lake, NAME, "deliveries"))
     series = task.lake.read(spark, SERIES, NAME)
     whole = task.lake.read(spark, DISTRIBUTIONS, NAME).where("when = 'run'")

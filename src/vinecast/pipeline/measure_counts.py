@@ -71,8 +71,10 @@ def counts_of(cells: DataFrame) -> DataFrame:
 def histograms_of(cells: DataFrame, latencies: DataFrame, publications: DataFrame) -> DataFrame:
     """Distributions for the whole run and for its last publication. latencies: of ``latency_cells_of``"""
     got, away = F.col("hops") != MISSED, F.col("hops") > 0
-    common = ["run_id", "is_last", "popularity", "subscriptions", "count"]
-    marked = with_last(cells, publications)
+    common = ["run_id", "when", "popularity", "subscriptions", "count"]
+    run, last = F.lit("run"), F.lit("last")
+    whens = F.when(F.col("is_last"), F.array(run, last)).otherwise(F.array(run))
+    marked = with_last(cells, publications).withColumn("when", F.explode(whens))
     told = (
         marked.where(away).select(*common, F.lit("hops").alias("what"), F.col("hops").alias("value"))
         .unionByName(
@@ -80,11 +82,8 @@ def histograms_of(cells: DataFrame, latencies: DataFrame, publications: DataFram
         )
         .unionByName(latencies.select(*common, F.lit("latency_us").alias("what"), "value"))
     )  # fmt: skip
-    run, last = F.lit("run"), F.lit("last")
-    whens = F.when(F.col("is_last"), F.array(run, last)).otherwise(F.array(run))
     found = (
         _by_class(told)
-        .withColumn("when", F.explode(whens))
         .groupBy("run_id", "when", "by", "from", "what", "value")
         .agg(F.sum("count").alias("count"))
     )
@@ -99,22 +98,34 @@ def with_last(frame: DataFrame, publications: DataFrame) -> DataFrame:
 
 
 def latency_cells_of(deliveries: DataFrame, publications: DataFrame) -> DataFrame:
-    """Latencies of deliveries other than the publisher's own, by their first digits."""
+    """Latencies of deliveries other than the publisher's own, by their first digits: of the whole run, and of
+    its last publication once more.
+
+    Marking every delivery first would be a join of all of them. What is no run's last publication is left out
+    by its number instead, which Parquet keeps with its rows, so that most of them are not read again.
+    """
+    away = deliveries.where((F.col("hops") > 0) & F.col("latency_us").isNotNull())
+    lasts = publications.groupBy("run_id").agg(F.max("cycle").alias("last"))
+    first = lasts.agg(F.min("last")).collect()[0][0]  # one number
+    late = with_last(away.where(F.col("cycle") >= F.lit(first)), publications).where("is_last")
+    return _latency_cells(away, "run").unionByName(_latency_cells(late, "last"))
+
+
+def _latency_cells(deliveries: DataFrame, when: str) -> DataFrame:
     latency = F.col("latency_us")
     unit = F.lit(10 ** (_DIGITS_MAX - DIGITS))
     for digits in range(_DIGITS_MAX - 1, DIGITS - 1, -1):
         unit = F.when(latency < 10**digits, F.lit(10 ** (digits - DIGITS))).otherwise(unit)
     rounded = F.floor((latency + F.floor(unit / 2)) / unit).cast("long") * unit
     return (
-        with_last(deliveries.where((F.col("hops") > 0) & latency.isNotNull()), publications)
-        .groupBy(
+        deliveries.groupBy(
             "run_id",
-            "is_last",
             size_class(F.col("subscribers")).alias("popularity"),
             size_class(F.col("subscriptions")).alias("subscriptions"),
             rounded.alias("value"),
         )
         .agg(F.count("*").alias("count"))
+        .withColumn("when", F.lit(when))
     )
 
 

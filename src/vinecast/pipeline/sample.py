@@ -7,29 +7,25 @@ plain queue, since the users of a level, ordered by their first parent's rank an
 stand as a queue would have taken them. The same seed starts from the same users as sim/sample.py and gives
 the same sample, on any number of tasks.
 
-What a level found is written down before the next begins, in a scratch folder of the lake: a plan that grew
-with every level would soon take longer to make than to run, and files outlive the executor that wrote them.
+Edges stay in Spark. The driver holds one number a user, for the keyed random order of all of them, and the
+sample, which a simulation must hold anyway; so a level of the search is one job and leaves nothing to keep.
 """
 
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import count
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from vinecast.core.config import check, limited
 from vinecast.core.draws import SEED_MAX
 from vinecast.core.errors import InputError
 from vinecast.pipeline.degrees import ORIGINAL, SAMPLE, ccdf, degrees, statistics
-from vinecast.pipeline.lake import Lake, Published, abandoned, own_folder, sentences_for
+from vinecast.pipeline.lake import Lake, Published
 from vinecast.pipeline.tables import (
     CCDF,
     DEGREE_STATISTICS,
@@ -47,130 +43,95 @@ STARTS = 5
 """Random users that a breadth-first search starts from, as in sim/sample.py (S0: "a few")."""
 _CODE = 1  # raise it when the same graph would give another sample
 _RESTARTS = 64  # ours: candidates looked at together when a search has run out of users
-_SCRATCH = "_scratch-"
-_FOUND = "user long, rank long, level long"
-
-Keep = Callable[[DataFrame], DataFrame]
-"""Writes a frame down and gives back the same rows without their history."""
-
-
-@contextmanager
-def scratch(folder: Path) -> Iterator[Keep]:
-    """Keeps frames as Parquet files in a folder of their own, which is removed at the end; with it go those
-    of processes that died."""
-    with sentences_for(folder), own_folder(folder, _SCRATCH) as place:
-        numbers = count()
-
-        def keep(frame: DataFrame) -> DataFrame:
-            path = str(place.absolute() / str(next(numbers)))
-            frame.write.parquet(path)
-            return frame.sparkSession.read.schema(frame.schema).parquet(path)
-
-        try:
-            for left in abandoned(folder, _SCRATCH):
-                shutil.rmtree(left, ignore_errors=True)
-            yield keep
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
 
 
 class Users:
     """The users of a graph and the keyed random order in which a search starts from them."""
 
-    def __init__(self, users: DataFrame, seed: int, keep: Keep) -> None:
-        placed = keep(users.repartitionByRange("user").select("user", F.spark_partition_id().alias("part")))
-        sizes = {row["part"]: row["count"] for row in placed.groupBy("part").count().collect()}
-        parts = sorted(sizes)
-        before = np.cumsum([0, *(sizes[part] for part in parts)]).tolist()
-        self.count: int = before[-1]
+    def __init__(self, users: DataFrame, seed: int) -> None:
+        self._users: NDArray[np.int64] = np.sort(users.select("user").toArrow()["user"].to_numpy())
         self._order: NDArray[np.int64] = start_order(seed, self.count)
-        in_part = F.row_number().over(Window.partitionBy("part").orderBy("user"))
-        rows = list(zip(parts, before, strict=False))
-        offsets = placed.sparkSession.createDataFrame(rows, "part int, before long")
-        numbered = placed.join(F.broadcast(offsets), "part", "inner")
-        self._numbered = numbered.select("user", (F.col("before") + in_part - 1).alias("number"))
 
-    def in_turn(self, first: int, last: int) -> DataFrame:
-        """The users from one place to another of the random order: ``user``, ``turn``."""
-        chosen = pa.table(
-            {"number": self._order[first:last], "turn": np.arange(first, min(last, self.count))}
-        )
-        turns = self._numbered.sparkSession.createDataFrame(chosen)
-        return self._numbered.join(F.broadcast(turns), "number", "inner").select("user", "turn")
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._users.size
+
+    def in_turn(self, first: int, last: int) -> NDArray[np.int64]:
+        """The users from one place to another of the random order."""
+        return self._users[self._order[first:last]]
 
     def check(self, given: Sequence[int]) -> None:
         """InputError unless all of these are users of the graph."""
         if len(set(given)) < len(given):
             raise InputError("a user to start from is named twice")
-        known = {row["user"] for row in self._numbered.where(F.col("user").isin(list(given))).collect()}
-        if unknown := [user for user in given if user not in known]:
+        known = np.isin(np.array(given, dtype=np.int64), self._users)
+        if unknown := [user for user, there in zip(given, known, strict=True) if not there]:
             raise InputError(f"the graph has no user {unknown[0]} to start from")
 
 
 def breadth_first(
-    edges: DataFrame, users: Users, nodes: int, starts: Sequence[int] | int, keep: Keep
-) -> DataFrame:
-    """The first ``nodes`` users that a search finds: ``user``, ``rank``.
+    edges: DataFrame, users: Users, nodes: int, starts: Sequence[int] | int
+) -> NDArray[np.int64]:
+    """The first ``nodes`` users that a search finds, in the order found.
 
     It starts from the users given, or from so many random ones. When whole components are exhausted, one more
-    random user is taken; each such restart costs a few Spark jobs, so that a sample of thousands of tiny
+    random user is taken; each such restart costs a Spark job, so that a sample of thousands of tiny
     components is not what this is for.
     """
     friends = edges.select("source", "target").union(edges.select(F.col("target"), F.col("source")))
-    found = keep(_first_level(users, starts).where(F.col("rank") < nodes))
-    size, level, tried = found.count(), 0, 0
-    while size < nodes:
-        fresh = _next_level(found, friends, level, nodes - size)
-        more = keep(found.unionByName(_ranked(fresh, size, level + 1)))
-        grown = more.count()
-        if grown == size:
-            user, tried = _restart(users, found, tried)
-            restart = found.sparkSession.createDataFrame([(user, size, level + 1)], _FOUND)
-            more, grown = keep(found.unionByName(restart)), size + 1
-        found, size, level = more, grown, level + 1
-    return found.select("user", "rank")
+    found = _first_level(users, starts)[:nodes]
+    level, tried = 0, 0
+    while found.size < nodes:
+        fresh = _next_level(friends, found, level, nodes - found.size)
+        if not fresh.size:
+            fresh, tried = _restart(users, found, tried)
+        level, found = found.size, np.concatenate([found, fresh])
+    return found
 
 
-def _first_level(users: Users, starts: Sequence[int] | int) -> DataFrame:
-    if isinstance(starts, int):
-        if starts < 1:
-            raise InputError(f"a search needs at least one user to start from, not {starts}")
-        return users.in_turn(0, starts).select(
-            "user", F.col("turn").alias("rank"), F.lit(0).cast("long").alias("level")
-        )
-    rows = [(user, rank, 0) for rank, user in enumerate(starts)]
-    return users.in_turn(0, 0).sparkSession.createDataFrame(rows, _FOUND)
+def _first_level(users: Users, starts: Sequence[int] | int) -> NDArray[np.int64]:
+    if not isinstance(starts, int):
+        return np.array(starts, dtype=np.int64)
+    if starts < 1:
+        raise InputError(f"a search needs at least one user to start from, not {starts}")
+    return users.in_turn(0, starts)
 
 
-def _next_level(found: DataFrame, friends: DataFrame, level: int, room: int) -> DataFrame:
-    """Whom the last level knows and nobody has met, in the order of a queue, at most ``room``."""
-    frontier = found.where(F.col("level") == level).select(F.col("user").alias("source"), "rank")
-    met = frontier.join(friends, "source", "inner").groupBy("target").agg(F.min("rank").alias("parent"))
-    known = found.select(F.col("user").alias("target"))
-    return met.join(known, "target", "left_anti").orderBy("parent", "target").limit(room)
+def _next_level(friends: DataFrame, found: NDArray[np.int64], level: int, room: int) -> NDArray[np.int64]:
+    """Whom the last level knows and nobody has met, in the order of a queue, at most ``room``.
+
+    found: [rank]; level: the rank of the last level's first user
+    """
+    spark = friends.sparkSession
+    ranks = np.arange(level, found.size)
+    frontier = spark.createDataFrame(pa.table({"source": found[level:], "rank": ranks}))
+    known = spark.createDataFrame(pa.table({"target": found}))
+    met = friends.join(F.broadcast(frontier), "source", "inner").groupBy("target").agg(
+        F.min("rank").alias("parent")
+    )  # fmt: skip
+    fresh = met.join(F.broadcast(known), "target", "left_anti").orderBy("parent", "target").limit(room)
+    return _in_order(fresh, "parent", "target")
 
 
-def _ranked(fresh: DataFrame, size: int, level: int) -> DataFrame:
-    """Their ranks; one window over all of them is no larger than the sample."""
-    rank = F.row_number().over(Window.orderBy("parent", "target")) + F.lit(size - 1)
-    return fresh.select(
-        F.col("target").alias("user"),
-        rank.cast("long").alias("rank"),
-        F.lit(level).cast("long").alias("level"),
-    )
+def _in_order(frame: DataFrame, *columns: str) -> NDArray[np.int64]:
+    """The last of these columns, in the order of all of them."""
+    table = frame.select(*columns).toArrow().sort_by([(column, "ascending") for column in columns])
+    numbers: NDArray[np.int64] = table[columns[-1]].to_numpy()
+    return numbers
 
 
-def _restart(users: Users, found: DataFrame, tried: int) -> tuple[int, int]:
+def _restart(users: Users, found: NDArray[np.int64], tried: int) -> tuple[NDArray[np.int64], int]:
     """The first user in the random order that is not found yet, and its place there."""
     while True:
-        candidates = users.in_turn(tried, tried + _RESTARTS)
-        fresh = candidates.join(found.select("user"), "user", "left_anti").orderBy("turn").first()
-        if fresh is not None:
-            return fresh["user"], fresh["turn"]
+        fresh = np.flatnonzero(~np.isin(users.in_turn(tried, tried + _RESTARTS), found))
+        if fresh.size:
+            place = tried + int(fresh[0])
+            return users.in_turn(place, place + 1), place
         tried += _RESTARTS
 
 
-def followees(edges: DataFrame, users: Users, nodes: int, given: Sequence[int], keep: Keep) -> DataFrame:
+def followees(edges: DataFrame, users: Users, nodes: int, given: Sequence[int]) -> NDArray[np.int64]:
     """Users in random order (the given ones first), each with all whom it follows, until there are ``nodes``.
 
     A user stands where it is met first: itself before those whom it follows, and these by their numbers. Of
@@ -179,48 +140,44 @@ def followees(edges: DataFrame, users: Users, nodes: int, given: Sequence[int], 
     """
     tried = nodes * users.count // (edges.count() + users.count) + 1
     while True:
-        turns = _turns(users, given, tried)
+        turns = edges.sparkSession.createDataFrame(_turns(users, given, tried))
         itself = turns.select("user", "turn", F.lit(0).alias("step"))
         follows = edges.join(F.broadcast(turns.withColumnRenamed("user", "source")), "source", "inner")
         met = itself.union(follows.select("target", "turn", F.lit(1))).groupBy("user")
-        first = met.agg(F.min(F.struct("turn", "step")).alias("place"))
-        found = keep(first.orderBy("place", "user").limit(nodes))
-        if found.count() == nodes:
-            rank = F.row_number().over(Window.orderBy("place", "user")) - 1
-            return found.select("user", rank.cast("long").alias("rank"))
+        first = met.agg(F.min(F.struct("turn", "step")).alias("place")).select("place.*", "user")
+        found = _in_order(first.orderBy("turn", "step", "user").limit(nodes), "turn", "step", "user")
+        if found.size == nodes:
+            return found
         tried *= 2
 
 
-def _turns(users: Users, given: Sequence[int], tried: int) -> DataFrame:
+def _turns(users: Users, given: Sequence[int], tried: int) -> pa.Table:
     """The users to try, with their turns; a given one counts with its first."""
     random = users.in_turn(0, tried)
-    if not given:
-        return random
-    rows = [(user, turn - len(given)) for turn, user in enumerate(given)]
-    first = random.sparkSession.createDataFrame(rows, "user long, turn long")
-    return first.union(random).groupBy("user").agg(F.min("turn").alias("turn"))
+    first = np.array(given, dtype=np.int64)
+    order = np.concatenate([first, random[~np.isin(random, first)]])
+    return pa.table({"user": order, "turn": np.arange(order.size)})
 
 
-def numbered(found: DataFrame, seed: int, nodes: int) -> DataFrame:
-    """The table ``samples``: users with the numbers that they have in a simulation (sim/sample.py)."""
+def numbered(found: NDArray[np.int64], seed: int) -> pa.Table:
+    """The table ``samples``: users with the numbers that they have in a simulation (sim/sample.py).
 
-    def number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        numbers = random_numbers(seed, nodes)
-        for batch in batches:
-            own = pa.array(numbers[batch.column("rank").to_numpy()])
-            columns: list[Any] = [batch.column("user"), batch.column("rank"), own]
-            yield pa.RecordBatch.from_arrays(columns, SAMPLES.schema.fieldNames())
-
-    ordered = found.select("user", "rank").mapInArrow(number, SAMPLES.schema).orderBy("rank")
-    return ordered.select(*SAMPLES.schema.fieldNames())
+    found: [rank]
+    """
+    columns = (found, np.arange(found.size), random_numbers(seed, found.size))
+    return pa.table(dict(zip(SAMPLES.schema.fieldNames(), columns, strict=True)))
 
 
 def edges_among(edges: DataFrame, samples: DataFrame) -> DataFrame:
-    """The table ``sample_edges``: all edges whose both ends are in the sample."""
+    """The table ``sample_edges``: all edges whose both ends are in the sample, in order.
+
+    One task sorts them, as one task simulates them; a sort by several would go over all edges once more.
+    """
     source = samples.select(F.col("user").alias("source"), F.col("number").alias("node"))
     target = samples.select(F.col("user").alias("target"), F.col("number").alias("topic"))
-    inside = edges.join(source, "source", "inner").join(target, "target", "inner")
-    return inside.orderBy("node", "topic").select(*SAMPLE_EDGES.schema.fieldNames())
+    inside = edges.join(F.broadcast(source), "source", "inner").join(F.broadcast(target), "target", "inner")
+    ordered = inside.repartition(1).sortWithinPartitions("node", "topic")
+    return ordered.select(*SAMPLE_EDGES.schema.fieldNames())
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,9 +246,8 @@ def take_sample(spark: SparkSession, lake: Lake, dataset: str, name: str, plan: 
         def published(table: Table, frame: DataFrame) -> DataFrame:
             return lake.read_published(spark, table, lake.publish(table, name, frame, made_from))
 
-        with scratch(lake.folder) as keep:
-            found = find_users(edges, users, plan, keep)
-            samples = published(SAMPLES, numbered(found, plan.seed, plan.users))
+        found = numbered(find_users(edges, users, plan), plan.seed)
+        samples = published(SAMPLES, spark.createDataFrame(found).coalesce(1))
         kept_edges = published(SAMPLE_EDGES, edges_among(edges, samples))
         both = degrees(users, edges, ORIGINAL).unionByName(degrees(samples, kept_edges, SAMPLE))
         shares = published(CCDF, ccdf(published(DEGREES, both)))
@@ -305,12 +261,12 @@ def take_sample(spark: SparkSession, lake: Lake, dataset: str, name: str, plan: 
     )
 
 
-def find_users(edges: DataFrame, users: DataFrame, plan: SamplePlan, keep: Keep) -> DataFrame:
-    """The users of a sample in the order found: ``user``, ``rank``."""
-    everyone = Users(users, plan.seed, keep)
+def find_users(edges: DataFrame, users: DataFrame, plan: SamplePlan) -> NDArray[np.int64]:
+    """The users of a sample in the order found. [rank]"""
+    everyone = Users(users, plan.seed)
     if plan.users > everyone.count:
         raise InputError(f"the graph has {everyone.count:,} users, not {plan.users:,}")
     everyone.check(plan.start)
     if plan.method == "followees":
-        return followees(edges, everyone, plan.users, plan.start, keep)
-    return breadth_first(edges, everyone, plan.users, plan.start or STARTS, keep)
+        return followees(edges, everyone, plan.users, plan.start)
+    return breadth_first(edges, everyone, plan.users, plan.start or STARTS)

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _TRIES = 4  # how often Spark tries a task before it gives up; in local mode it would be once
+_LOCAL_TABLES = {
+    "spark.sql.files.maxPartitionBytes": "32m",  # ours: several tasks a core, and few groups in each
+    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",  # ours: groups of a task, most of the time
+}
 _LOCAL_HEAP_MIB_MAX = 4096  # ours: no stage needs more, and the Python workers want the rest
 
 _PLAIN_LOCAL = re.compile(r"local(?:\[([0-9]+|\*)\])?")
@@ -128,6 +132,7 @@ def _own_jvm_settings(config: SessionConfig) -> dict[str, str]:
     }
     if config.is_local:
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        settings |= _LOCAL_TABLES
         if config.partitions is None:
             settings["spark.sql.shuffle.partitions"] = str(4 * cores())
     if config.heap is not None:

@@ -52,8 +52,8 @@ class Spread:
 
     def __init__(self, folder: Path, split: str, buckets: int, directed: bool) -> None:
         self.directed = directed
-        self.edges = [ParquetOutput(_file(folder, "edges", i, split), _EDGES) for i in range(buckets)]
-        self.users = [ParquetOutput(_file(folder, "users", i, split), _USERS) for i in range(buckets)]
+        self.edges = [_numbers(_file(folder, "edges", i, split), _EDGES, "lz4") for i in range(buckets)]
+        self.users = [_numbers(_file(folder, "users", i, split), _USERS, "lz4") for i in range(buckets)]
 
     def outputs(self) -> list[ParquetOutput]:
         """All files, to be closed together."""
@@ -97,11 +97,11 @@ def settle(spark: "SparkSession", staged: Path, buckets: int, edges: Path, users
 def _settle_bucket(staged: Path, bucket: int, edges: Path, users: Path) -> None:
     name = f"bucket-{bucket:05}.parquet"
     pairs = _staged(staged, "edges", bucket, _EDGES)
-    with ParquetOutput(edges / name, _EDGES, compression="zstd") as output:
+    with _numbers(edges / name, _EDGES, "zstd") as output:
         columns = distinct_pairs(pairs["source"].to_numpy(), pairs["target"].to_numpy())
         output.write(pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=_EDGES))
     everybody = distinct(_staged(staged, "users", bucket, _USERS)["user"].to_numpy())
-    with ParquetOutput(users / name, _USERS, compression="zstd") as output:
+    with _numbers(users / name, _USERS, "zstd") as output:
         output.write(pa.RecordBatch.from_arrays([pa.array(everybody)], schema=_USERS))
 
 
@@ -119,6 +119,11 @@ def distinct_pairs(
     first = np.ones(source.size, dtype=np.bool_)
     first[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
     return source[first], target[first]
+
+
+def _numbers(path: Path, schema: pa.Schema, compression: str) -> ParquetOutput:
+    """A file of users' numbers, which are too many for a dictionary to be worth its time."""
+    return ParquetOutput(path, schema, compression, dictionary=False)
 
 
 def _file(folder: Path, what: str, bucket: int, split: str) -> Path:

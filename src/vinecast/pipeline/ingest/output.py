@@ -10,10 +10,13 @@ import pyarrow.parquet as pq
 class ParquetOutput:
     """A file that takes its name when it is closed without an error; one without rows is not made."""
 
-    def __init__(self, path: Path, schema: pa.Schema, compression: str = "lz4") -> None:
+    def __init__(
+        self, path: Path, schema: pa.Schema, compression: str = "lz4", dictionary: bool = True
+    ) -> None:
         self.path = path
         self.schema = schema
         self.compression = compression
+        self.dictionary = dictionary
         self.partial = path.with_name(f"_{path.stem}-{uuid.uuid4().hex}")
         self.writer: pq.ParquetWriter | None = None
 
@@ -26,7 +29,9 @@ class ParquetOutput:
             return
         if self.writer is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.writer = pq.ParquetWriter(self.partial, self.schema, compression=self.compression)
+            self.writer = pq.ParquetWriter(
+                self.partial, self.schema, compression=self.compression, use_dictionary=self.dictionary
+            )
         self.writer.write_batch(batch, row_group_size=1 << 20)
 
     def __exit__(self, kind: object, *_: object) -> None:
