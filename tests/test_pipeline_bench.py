@@ -111,6 +111,7 @@ def test_all_figures(watched: list[tuple[str, str]]) -> None:
         return found
 
     assert one("edges a second").value == 500
+    assert one("deliveries, the first time").value == 3
     assert one("deliveries, peak memory").measured == "9.0 GB (Java 5.0, Python 4.0)"
     assert one("deliveries, peak memory").meets is False
     ratio = one("deliveries, against DuckDB's 2.0 s")
