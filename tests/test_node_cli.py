@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from vinecast.cli.events import _as_json, _listed, _shown
+from vinecast.node.net_attacks import KINDS
+
 PATIENCE_S = 60.0
 """For a line that must come; the machine may be busy."""
 
@@ -237,6 +240,14 @@ def test_another_network_is_said_to_be_one(start: Start, tmp_path: Path) -> None
         (["net", "5", "--seconds", "-1"], "--seconds must be a number of seconds, not -1"),
         (["net", "5", "--kill", "0.3"], "a share of 0.3 of 1 processes cannot be killed"),
         (["net", "5", "--churn", "--compare"], "--compare is for a network that nobody leaves"),
+        (["net", "5", "--hostile", "--compare"], "--compare is for a network that nobody leaves"),
+        (["net", "5", "--hostile", "--overload"], "one at a time: --hostile, --overload, or nodes that go"),
+        (["net", "5", "--overload", "--churn"], "one at a time: --hostile, --overload, or nodes that go"),
+        (
+            ["net", "5", "--hostile", "--kill", "0.5"],
+            "one at a time: --hostile, --overload, or nodes that go",
+        ),
+        (["net", "1", "--overload"], "--overload takes a publisher and a reader: at least 2 nodes"),
         (["net", "5", "--period", "0"], "period_s must be at least 0.05, not 0.0"),
     ],
     ids=str,
@@ -257,6 +268,15 @@ def test_the_configuration_is_printed_and_starts_nothing(start: Start, tmp_path:
     again = start("node", "--print-config", "--config", str(tmp_path / "node.toml")).end()
     assert again == (0, out, "")
     assert [path.name for path in tmp_path.iterdir()] == ["node.toml"]
+
+
+def test_what_strangers_write_cannot_play_with_the_terminal() -> None:
+    event = {"topic": "a\x1b[2J\x9b", "text": "b\u202e"}
+    assert _shown(event) == r'"a\u001b[2J\u009b" "b\u202e"'
+    assert _shown({"topic": "à", "text": "the text"}) == "à the text"
+    assert _listed(["a\nb", "c"]) == r'"a\nb", c'
+    assert _as_json(event).isprintable()
+    assert json.loads(_as_json(event)) == event
 
 
 # vinecast net.
@@ -305,6 +325,46 @@ def test_a_part_of_a_local_network_is_killed_and_comes_back(start: Start) -> Non
     assert crash["got_after_return"] == crash["due_after_return"] > 0
 
 
+GROWTH_MB = 64.0
+"""What a process may hold more after the worst; a leak would take hundreds."""
+
+
+def test_a_local_network_under_attack(start: Start) -> None:
+    code, out, err = start(*NET, "--hostile", "--json").end()
+    assert code == 0, err
+    told = json.loads(out)
+    hostile = told["hostile"]
+    assert (told["up"], told["left"], hostile["finished"]) == (6, 0, True)
+    attacks = {attack["kind"]: attack for attack in hostile["attacks"]}
+    assert list(attacks) == list(KINDS)
+    for kind, attack in attacks.items():
+        assert attack["tried"] > 0, kind
+        if kind not in ("cards of invented peers", "true events, and one again and again"):
+            assert any(reason.startswith("refused: ") for reason in attack["refused"]), kind
+    claims = attacks["claiming another's id"]["refused"]
+    assert {"refused: speaks for another peer", "refused: forged card"} <= claims.keys()
+    silence = attacks["half-open connections"]["refused"]
+    assert silence["refused: too many handshakes from one host"] > 1000
+    assert silence["refused: no HELLO in time"] > 0
+    for deliveries in (hostile["deliveries"], hostile["deliveries_afterwards"]):
+        assert deliveries["got"] == deliveries["expected"] > 0
+    assert hostile["resident_mb"]["highest"] < hostile["resident_mb"]["before"] + GROWTH_MB
+
+
+def test_a_local_network_with_too_much_to_carry(start: Start) -> None:
+    code, out, err = start(*NET, "--overload", "--json").end()
+    assert code == 0, err
+    overload = json.loads(out)["overload"]
+    assert overload["finished"]
+    for step in overload["steps"]:
+        assert step["delivered"] + sum(step["dropped"].values()) == step["due"] == step["published"]
+        assert step["unaccounted"] == 0
+        assert min(step["delivered"], step["dropped"]["reader too slow"]) > 0
+    assert overload["steps"][0]["refused_to_the_publisher"] == 0
+    assert overload["steps"][1]["refused_to_the_publisher"] > 0
+    assert overload["resident_mb"]["highest"] < overload["resident_mb"]["before"] + GROWTH_MB
+
+
 def test_a_local_network_with_churn_ends_on_a_signal(start: Start) -> None:
     net = start(*NET, "--churn", "20")
     while "left/came back" not in (line := net.line()) or "left/came back 0/" in line:
@@ -327,14 +387,20 @@ def workers_of(process: int) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize(
+    ("words", "seen", "processes"), [((), "nodes up 6/6", 1), (("--hostile",), " · hostile ", 2)]
+)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_processes_of_a_network_die_with_it(start: Start, number: int) -> None:
-    net = start(*NET)
-    while "nodes up 6/6" not in net.line():
+def test_the_processes_of_a_network_die_with_it(
+    start: Start, number: int, words: tuple[str, ...], seen: str, processes: int
+) -> None:
+    net = start(*NET, *words)
+    while seen not in net.line():
         pass
     workers = workers_of(net.process.pid)
-    assert workers
-    net.end(number)
+    assert len(workers) == processes
+    _, out, _ = net.end(number)
+    assert number == signal.SIGKILL or not words or "Attacked, not to the end" in out
     end = time.monotonic() + PATIENCE_S
     while any(Path(f"/proc/{worker}").exists() for worker in workers) and time.monotonic() < end:
         time.sleep(0.02)

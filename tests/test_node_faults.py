@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 
-from live import FAST, Village, live, until, village
+from live import FAST, PATIENCE_S, Village, live, until, village
 from vinecast.core.errors import InputError
 from vinecast.node.address import Address
+from vinecast.node.identity import Identity
 from vinecast.node.link import Link, State
+from vinecast.node.memory_transport import MemoryNetwork, MemoryTransport
 from vinecast.node.node import Node, RealClock
 from vinecast.node.store import StoreConfig
 from vinecast.node.store_file import StoreFile
 from vinecast.node.subscription import Subscription
+from vinecast.node.transport import PeerFacts
 
 
 async def take(subscription: Subscription, count: int = 1) -> list[bytes]:
@@ -148,6 +151,7 @@ class JumpingClock(RealClock):
     """The wall clock of a machine that is set by hand."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.off_us = 0
 
     def wall_us(self) -> int:
@@ -181,6 +185,7 @@ class SleepyClock(RealClock):
     """The monotonic clock of a machine that slept."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.slept_us = 0
 
     def now_us(self) -> int:
@@ -237,6 +242,36 @@ def test_an_address_that_hangs_is_given_up_and_the_next_one_tried() -> None:
         for writer in writers:
             writer.close()
         hanging.close()
+
+    live(main())
+
+
+class Rude:
+    """Cuts every link as soon as it is up."""
+
+    def __init__(self, network: MemoryNetwork, me: Identity) -> None:
+        self._network, self._me = network, me
+
+    def on_up(self, peer: bytes, address: Address, facts: PeerFacts) -> None:
+        self._network.cut(self._me.id, peer)
+
+    def on_frame(self, peer: bytes, frame: bytes) -> None: ...
+    def on_down(self, peer: bytes, reason: str) -> None: ...
+    def on_unreachable(self, peer: bytes) -> None: ...
+    def on_refused(self, reason: str) -> None: ...
+
+
+def test_who_leaves_right_after_the_greeting_is_not_waited_for() -> None:
+    async def main() -> None:
+        limits = replace(FAST.transport, dial_s=10 * PATIENCE_S)
+        async with village(1, config=replace(FAST, transport=limits)) as found:
+            assert found.memory is not None
+            rude = MemoryTransport(found.memory, Identity.ephemeral(), network=found.network)
+            silent = str(await rude.start(Rude(found.memory, rude.identity)))
+            node = await found.add(join=[silent, found.nodes[0].address])
+            await until(node.driver.joined.is_set, "the next one is tried")
+            assert node.join_trouble[silent] == "it left without a word"
+            await rude.close()
 
     live(main())
 

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from attackers import Attacker, half_open, stranger_card
 from live import FAST, Village, live, until, village
 from vinecast.core.errors import RemoteError
 from vinecast.core.machine import NOBODY
@@ -30,6 +29,7 @@ from vinecast.node.frames import Kind, control, pack_head
 from vinecast.node.hello import MISBEHAVED
 from vinecast.node.identity import Identity, verify
 from vinecast.node.limits import SHUNNED_MAX, SHUNNED_S, Shunned
+from vinecast.node.net_attacker import Attacker, half_open, stranger_card
 from vinecast.node.node import Node
 from vinecast.node.peers import CHECKED_A_TELLER, ME, TOPICS_A_CHECK, TOPICS_EACH, PeerBook
 from vinecast.node.subscription import Subscription

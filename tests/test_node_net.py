@@ -3,14 +3,16 @@
 import logging
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vinecast.core.errors import InputError
 from vinecast.node.logs import KeyValueFormatter
-from vinecast.node.net import NetConfig
-from vinecast.node.net_messages import Report
+from vinecast.node.net_config import NetConfig
+from vinecast.node.net_messages import PublishedMuch, Report
+from vinecast.node.net_overload import Step
 from vinecast.node.net_tally import Tally
 
 
@@ -118,6 +120,27 @@ def test_duplication_is_copies_for_each_that_has_it() -> None:
     tally.on_report(0, report(published=1, first=2, again=1))
     tally.on_report(1, report(published=0, first=1, again=2))
     assert tally.duplication() == (3 + 3) / (1 + 3)
+
+
+def test_deliveries_of_a_time_and_the_most_that_was_held() -> None:
+    tally = network([1, 2])
+    for number, at_s in enumerate((1.0, 2.0, 3.0)):
+        tally.on_published(number, "t", 0, at_s)
+    tally.on_report(0, report([(0, 0, 0), (0, 1, 1), (1, 0, 0)]))
+    tally.judge(0.0, everything=True)
+    assert tally.between(1.0, 3.0) == {"expected": 4, "got": 3}
+    assert tally.between(3.5, 9.0) == {"expected": 0, "got": 0}
+    for held in (5, 9, 7):
+        tally.on_report(1, msgspec.structs.replace(report(), resident_bytes=held))
+    assert tally.highest_bytes[1] == 9
+
+
+@given(*(st.integers(0, 10**6) for _ in range(4)))
+def test_the_sums_of_an_overload_show_what_is_missing(read: int, slow: int, unheard: int, lost: int) -> None:
+    told = PublishedMuch(0, 2.0, read + slow + unheard + lost, unheard, 0)
+    summary = Step("a step", told, read, slow).summary()
+    assert (summary["delivered"], summary["unaccounted"]) == (read, lost)
+    assert summary["dropped"] == {"reader too slow": slow, "no neighbour took it": unheard}
 
 
 def test_a_network_that_cannot_be() -> None:

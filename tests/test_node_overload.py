@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from attackers import Attacker
 from live import FAST, Village, live, until, village
 from vinecast.core.records import EventRecord
 from vinecast.core.seals import seal_events
 from vinecast.node.identity import Identity
+from vinecast.node.net_attacker import Attacker
 from vinecast.node.node import Node
 from vinecast.node.publisher import CROWDED, OverloadedError, Receipt
 from vinecast.node.subscription import WAITING_BYTES, Event, Subscription

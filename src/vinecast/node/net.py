@@ -10,20 +10,24 @@ import asyncio
 import random
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
-from vinecast.core.config import as_table, check, limited
+from vinecast.core.config import as_table
 from vinecast.core.errors import InputError
-from vinecast.node.config import NodeConfig
+from vinecast.node.net_config import NetConfig
 from vinecast.node.net_crash import Crash
+from vinecast.node.net_hostile import Hostile
 from vinecast.node.net_messages import (
     Begin,
     Command,
     Down,
     Failed,
+    Following,
+    PublishedMuch,
     PublishOn,
     Ready,
     Report,
@@ -32,10 +36,13 @@ from vinecast.node.net_messages import (
     Told,
     Up,
 )
+from vinecast.node.net_overload import Overload
 from vinecast.node.net_processes import Processes
 from vinecast.node.net_tally import Tally
 
 REPORT_S = 0.5  # ours
+QUICK_REPORT_S = 0.1  # ours: where somebody waits for what a process has to say
+LOOK_S = 0.02  # ours
 CONTACTS = 3  # ours: nodes that a new one is told to join
 PATIENCE_CYCLES = 5  # ours: an event is judged after so many cycles
 PATIENCE_S = 3.0  # … and at least so many seconds
@@ -44,55 +51,10 @@ AWAY_CYCLES = 5  # ours: how long a node stays away
 SLOW_S = 4.0  # ours: a process that is not ready by then compiles
 TROUBLE_MAX = 20  # ours: nobody reads more
 
+_UNTOLD = ("network", "hostile", "overload")
+"""Settings that are not part of the summary: what came of the last two stands there instead."""
 
-@dataclass(frozen=True, slots=True)
-class NetConfig:
-    """What a local network is like."""
-
-    nodes: int = limited(25, at_least=1, at_most=2000)
-    topics: int = limited(10, at_least=1, at_most=10_000)
-    """Different topics: topic/0, topic/1, …"""
-    subscriptions: int = limited(4, at_least=1, at_most=1000)
-    """Topics that each node subscribes to, drawn at random."""
-    period_s: float = limited(0.5, at_least=0.05, at_most=60.0)
-    """Seconds between two exchanges of each gossip layer."""
-    rate: float = limited(5.0, at_least=0.0, at_most=10_000.0)
-    """Events a second, of all nodes together."""
-    churn: float = limited(0.0, at_least=0.0, at_most=60.0)
-    """The share of the nodes that leave each minute, and come back a few cycles later."""
-    kill: float = limited(0.0, at_least=0.0, at_most=0.9)
-    """The share of the processes that are killed, all at once, while the others publish; see ``Crash``."""
-    process_nodes: int = limited(25, at_least=1, at_most=1000)
-    """Nodes that share a process."""
-    seed: int = limited(1, at_least=0)
-    network: str = "local"
-
-    def __post_init__(self) -> None:
-        check(self)
-        if self.subscriptions > self.topics:
-            raise InputError(
-                f"a node cannot subscribe to {self.subscriptions} of {self.topics} topics: more --topics"
-            )
-        if self.kill and not 1 <= self.killed < self.processes:
-            raise InputError(
-                f"a share of {self.kill:g} of {self.processes} processes cannot be killed: "
-                f"fewer nodes a process (now {self.process_nodes})"
-            )
-
-    @property
-    def processes(self) -> int:
-        """How many processes the nodes share."""
-        return -(-self.nodes // self.process_nodes)
-
-    @property
-    def killed(self) -> int:
-        """How many of them are killed."""
-        return round(self.kill * self.processes)
-
-    @property
-    def system(self) -> NodeConfig:
-        """What its nodes are like."""
-        return NodeConfig(period_s=self.period_s)
+T = TypeVar("T")
 
 
 class LocalNetwork:
@@ -114,12 +76,20 @@ class LocalNetwork:
         self._draw = draw
         self._folder = tempfile.TemporaryDirectory(prefix="vinecast-net-") if config.kill else None
         begin = Begin(
-            config.network, as_table(config.system), REPORT_S, self._folder.name if self._folder else None
+            config.network,
+            as_table(config.system),
+            QUICK_REPORT_S if config.hostile or config.overload else REPORT_S,
+            self._folder.name if self._folder else None,
         )
         self.processes = Processes(begin, self._hear, self._on_ended)
         self.crash = Crash(self) if config.kill else None
+        self.hostile = Hostile(self) if config.hostile else None
+        self.overload = Overload(self) if config.overload else None
+        self.scenario = self.crash or self.hostile or self.overload
+        """What happens to the network beside its own publishing; it ends when that is done."""
         self._tasks: list[asyncio.Task[None]] = []
-        self._waiting: dict[tuple[type[Any], int], asyncio.Future[None]] = {}
+        self._waiting: dict[tuple[type[Any], int], asyncio.Future[Any]] = {}
+        self._reported: Counter[int] = Counter()
         self._begun = time.monotonic()
         self._all_up_s: float | None = None
 
@@ -146,8 +116,8 @@ class LocalNetwork:
         self._tasks.append(asyncio.create_task(self._publish()))
         if config.churn:
             self._tasks.append(asyncio.create_task(self._churn()))
-        if self.crash is not None:
-            self._tasks.append(asyncio.create_task(self.crash.run()))
+        if self.scenario is not None:
+            self._tasks.append(asyncio.create_task(self.scenario.run()))
 
     async def close(self) -> None:
         """End everything: nodes leave in good order, processes that do not end are killed."""
@@ -163,7 +133,7 @@ class LocalNetwork:
         self._settled_s = self.elapsed_s
         while self.tally.on_their_way:
             self.tally.judge(self.elapsed_s)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(LOOK_S)
 
     def kill(self) -> None:
         """End everything at once."""
@@ -203,14 +173,15 @@ class LocalNetwork:
     def _on_ended(self, process: int, why: str) -> None:
         """A process is gone; a word on why, if nobody wanted that."""
         if why:
-            self._note_trouble(why)
+            self.note_trouble(why)
         for number in self.numbers_of(process):
-            for kind in (Up, Down):
+            for kind in (Up, Down, Following, PublishedMuch):
                 self._resolve(kind, number)
             if self.tally.members[number].up:
                 self.tally.on_leaving(number)
 
-    def _note_trouble(self, text: str) -> None:
+    def note_trouble(self, text: str) -> None:
+        """Something went wrong that should not."""
         if len(self.trouble) < TROUBLE_MAX:
             self.trouble.append(text)
 
@@ -226,16 +197,20 @@ class LocalNetwork:
             case Down(number):
                 self._resolve(Down, number)
             case Failed(number, why):
-                self._note_trouble(f"node {number}: {why}")
+                self.note_trouble(f"node {number}: {why}")
                 self._resolve(Up, number)
+                self._resolve(Following, number)
+            case Following(number) | PublishedMuch(number):
+                self._resolve(type(message), number, message)
             case Report():
+                self._reported[process] += 1
                 self.tally.on_report(process, message)
                 self._look_at_rings()
 
-    def _resolve(self, kind: type[Any], number: int) -> None:
+    def _resolve(self, kind: type[Any], number: int, told: Told | None = None) -> None:
         future = self._waiting.pop((kind, number), None)
         if future is not None and not future.done():
-            future.set_result(None)
+            future.set_result(told)
 
     async def _unless_dead(self, *work: Any) -> None:
         await asyncio.gather(*work)
@@ -251,11 +226,18 @@ class LocalNetwork:
     async def _tell(self, command: Command) -> None:
         await self.processes.tell(command.node % self.config.processes, command)
 
-    async def _tell_and_wait(self, command: Command, kind: type[Any]) -> None:
-        future = asyncio.get_running_loop().create_future()
+    async def tell_and_wait(self, command: Command, kind: type[T]) -> T | None:
+        """Tell a node what to do, and wait for an answer of some kind; None when none will come."""
+        future: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
         self._waiting[kind, command.node] = future
         await self._tell(command)
-        await future
+        return await future
+
+    async def hear_from(self, process: int, reports: int) -> None:
+        """Wait for some more reports of a process, unless it is gone."""
+        wanted = self._reported[process] + reports
+        while self._reported[process] < wanted and not self.processes.has_ended(process):
+            await asyncio.sleep(LOOK_S)
 
     async def start_node(self, number: int) -> None:
         """Start a node; one that was killed is told nothing: its folder knows who it is and whom it knew."""
@@ -263,11 +245,11 @@ class LocalNetwork:
         if member.up:
             return
         if self.crash is not None and number in self.crash.killed:
-            await self._tell_and_wait(StartNode(number, [], []), Up)
+            await self.tell_and_wait(StartNode(number, [], []), Up)
             return
         up = self.addresses()
         join = self._draw.sample(up, min(CONTACTS, len(up)))
-        await self._tell_and_wait(StartNode(number, list(member.topics), join), Up)
+        await self.tell_and_wait(StartNode(number, list(member.topics), join), Up)
 
     async def _start_nodes_of(self, process: int) -> None:
         for number in self.numbers_of(process):
@@ -296,7 +278,7 @@ class LocalNetwork:
                 last = now
                 continue
             owed, last = min(owed + (now - last) * self.config.rate, 1 + self.config.rate), now
-            ready = [member for member in self.tally.up if member.ready]
+            ready = [member for member in self.tally.up if member.ready and not self._is_taken(member.number)]
             while owed >= 1 and ready:
                 owed -= 1
                 member = self._draw.choice(ready)
@@ -304,6 +286,10 @@ class LocalNetwork:
                 self.tally.on_published(number, topic, member.number, now)
                 await self._tell(PublishOn(member.number, topic, number))
                 number += 1
+
+    def _is_taken(self, number: int) -> bool:
+        """Whether a node has enough to publish already."""
+        return self.overload is not None and number == self.overload.publisher
 
     async def _churn(self) -> None:
         """Let nodes leave, one at a time, and come back a little later."""
@@ -318,7 +304,7 @@ class LocalNetwork:
 
     async def _go_and_come_back(self, number: int) -> None:
         self.tally.on_leaving(number)
-        await self._tell_and_wait(StopNode(number), Down)
+        await self.tell_and_wait(StopNode(number), Down)
         await asyncio.sleep(AWAY_CYCLES * self.config.period_s)
         await self.start_node(number)
 
@@ -331,7 +317,7 @@ class LocalNetwork:
         resident = sum(report.resident_bytes for report in tally.reports.values())
         totals = tally.totals
         return {
-            **{key: value for key, value in asdict(self.config).items() if key != "network"},
+            **{key: value for key, value in asdict(self.config).items() if key not in _UNTOLD},
             "processes": self.config.processes,
             "seconds": round(self.elapsed_s, 3),
             "up": len(tally.up),
@@ -355,6 +341,6 @@ class LocalNetwork:
             "resident_mb": round(resident / 1e6, 1),
             "resident_mb_per_node": round(resident / 1e6 / self.config.nodes, 2),
             "cpu_s": round(sum(report.cpu_s for report in tally.reports.values()), 2),
-            **({"crash": self.crash.summary()} if self.crash is not None else {}),
+            **({self.scenario.NAME: self.scenario.summary()} if self.scenario is not None else {}),
             "trouble": self.trouble,
         }

@@ -22,6 +22,9 @@ BACK_CYCLES = 120  # ours: for all of them to be ready again
 class Crash:
     """One crash of a network. ``killed``: the nodes, once they are."""
 
+    NAME = "crash"
+    doing = ""
+
     def __init__(self, network: "LocalNetwork") -> None:
         self.killed: dict[int, tuple[int, tuple[str, ...]]] = {}
         """Node → its point on the circle and its topics, before."""

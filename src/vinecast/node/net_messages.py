@@ -1,4 +1,4 @@
-"""What the parent of a local network and its worker processes say to each other: lines of JSON over pipes."""
+"""What the parent of a local network and its processes say to each other: lines of JSON over pipes."""
 
 from typing import Any
 
@@ -41,6 +41,25 @@ class PublishOn(Struct, tag="publish"):
     number: int
 
 
+class Follow(Struct, tag="follow"):
+    """Let a node read one more topic, with a rest after each event."""
+
+    node: int
+    topic: str
+    pause_s: float
+
+
+class PublishMuch(Struct, tag="publish much"):
+    """Let a node publish for some seconds: at a rate, or, if that is 0, so many at once all the time."""
+
+    node: int
+    topic: str
+    seconds: float
+    payload_bytes: int
+    rate: float
+    at_once: int
+
+
 class Warm(Struct, tag="warm"):
     """A worker is ready to start nodes."""
 
@@ -58,6 +77,24 @@ class Ready(Struct, tag="ready"):
     """All subscriptions of a node are ready."""
 
     node: int
+
+
+class Following(Struct, tag="following"):
+    """What a node was told to follow would reach it now."""
+
+    node: int
+
+
+class PublishedMuch(Struct, tag="published much"):
+    """What became of it, as far as the publisher was told."""
+
+    node: int
+    seconds: float
+    published: int
+    unheard: int
+    """Published, and taken by no neighbour."""
+    refused: int
+    """Not published: the publisher was told to wait."""
 
 
 class Down(Struct, tag="down"):
@@ -94,19 +131,41 @@ class Report(Struct, tag="report"):
     cpu_s: float
     latencies_us: list[int] = []
     """What events took over one link, from publication to the application; some of them."""
+    followed: list[tuple[int, int, int, int]] = []
+    """(node, events read, waiting, dropped) of nodes that were told to follow something."""
 
 
-Command = StartNode | StopNode | PublishOn
-Told = Warm | Up | Ready | Down | Failed | Report
+class Attack(Struct):
+    """A line to the attacker: attack a node, which reads this topic, in one of the ways that it knows.
+
+    ``other`` is the address of another node, whose name can be misused.
+    """
+
+    kind: str
+    target: str
+    other: str
+    topic: str
+
+
+class Attacked(Struct):
+    """Its answer: how many times it tried."""
+
+    tried: int
+
+
+Command = StartNode | StopNode | PublishOn | Follow | PublishMuch
+Told = Warm | Up | Ready | Following | PublishedMuch | Down | Failed | Report
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
 
 begin_decoder = msgspec.json.Decoder(Begin)
 command_decoder = msgspec.json.Decoder(Command)
 told_decoder = msgspec.json.Decoder(Told)
+attack_decoder = msgspec.json.Decoder(Attack)
+attacked_decoder = msgspec.json.Decoder(Attacked)
 _encoder = msgspec.json.Encoder()
 
 
-def line(message: Begin | Command | Told) -> bytes:
+def line(message: Begin | Command | Told | Attack | Attacked) -> bytes:
     """A message as a line."""
     return _encoder.encode(message) + b"\n"

@@ -70,6 +70,10 @@ class Processes:
         """Whether no process is left that could do anything."""
         return bool(self._processes) and all(one.ended for one in self._processes.values())
 
+    def has_ended(self, number: int) -> bool:
+        """Whether a process is gone."""
+        return number not in self._processes or self._processes[number].ended
+
     async def close(self) -> None:
         """Let nodes leave in good order; processes that do not end are killed."""
         found = list(self._processes.values())

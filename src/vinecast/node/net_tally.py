@@ -93,6 +93,8 @@ class Tally:
         self.judged: deque[Judged] = deque(maxlen=JUDGED_MAX)
         self.reports: dict[int, Report] = {}
         """The latest of each process."""
+        self.highest_bytes: dict[int, int] = {}
+        """The most that each process was seen to hold since this was last cleared."""
         self.latencies_us: deque[int] = deque(maxlen=LATENCIES_MAX)
         """What events took over one link; some of them."""
         self.delivered = self.left = self.came_back = 0
@@ -135,6 +137,7 @@ class Tally:
     def on_report(self, process: int, report: Report) -> None:
         """A process told what happened in it."""
         self.reports[process] = report
+        self.highest_bytes[process] = max(self.highest_bytes.get(process, 0), report.resident_bytes)
         self.latencies_us.extend(max(latency, 0) for latency in report.latencies_us)
         for node, topic, lower, higher in report.neighbours:
             if self.members[node].up:
@@ -232,6 +235,14 @@ class Tally:
         first, again = sum(one.first for one in reports), sum(one.again for one in reports)
         have = first + sum(one.published for one in reports)
         return (first + again) / have if have else 0.0
+
+    def between(self, begin_s: float, end_s: float) -> dict[str, int]:
+        """Deliveries of the events that were published in a time: expected, and got."""
+        found = [event for event in self.judged if begin_s <= event.at_s < end_s]
+        return {
+            "expected": sum(event.due for event in found),
+            "got": sum(event.got for event in found),
+        }
 
     def refused(self) -> Counter[str]:
         """What nodes refused or dropped, by reason."""

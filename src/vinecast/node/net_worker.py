@@ -5,6 +5,7 @@ standard output. When the input ends, because the parent said so or because it d
 """
 
 import asyncio
+import contextlib
 import resource
 import signal
 import sys
@@ -20,12 +21,16 @@ from vinecast.node.config import NodeConfig
 from vinecast.node.identity import Identity
 from vinecast.node.logs import set_up_logging
 from vinecast.node.loop import run
+from vinecast.node.net_load import SlowReader, publish_much
 from vinecast.node.net_messages import (
     LINE_BYTES_MAX,
     Begin,
     Command,
     Down,
     Failed,
+    Follow,
+    Following,
+    PublishMuch,
     PublishOn,
     Ready,
     Report,
@@ -39,7 +44,9 @@ from vinecast.node.net_messages import (
     line,
 )
 from vinecast.node.node import Node
+from vinecast.node.publisher import OverloadedError
 from vinecast.node.subscription import Subscription
+from vinecast.node.transport import LOST_INSIDE
 from vinecast.node.warm_up import warm_up
 
 MARK = b"vinecast net "
@@ -49,6 +56,8 @@ LATENCIES_MAX = 1000  # ours: between two reports
 LEAVE_S = 10.0  # ours: for all nodes of a process together
 
 _FIRST, _AGAIN = "events received first", "events received again"
+_CUT = f"down: {LOST_INSIDE}"
+_REFUSED = ("refused: ", "dropped: ", "cards: ", _CUT)
 
 
 @dataclass
@@ -59,6 +68,7 @@ class _Member:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     neighbours: dict[str, tuple[int, int]] = field(default_factory=dict)
     """As last told."""
+    readers: list[SlowReader] = field(default_factory=list)
 
 
 class Worker:
@@ -105,8 +115,14 @@ class Worker:
                     await self._tell(Down(number))
                 case PublishOn(number, topic, event):
                     if number in self._members:
-                        await self._members[number].node.publish(topic, MARK + b"%d" % event)
-                        self._published += 1
+                        with contextlib.suppress(OverloadedError):  # the node has counted it
+                            await self._members[number].node.publish(topic, MARK + b"%d" % event)
+                            self._published += 1
+                case Follow(number, topic, pause_s):
+                    await self._follow(self._members[number], topic, pause_s)
+                    await self._tell(Following(number))
+                case PublishMuch(number):
+                    await self._tell(await publish_much(self._members[number].node, command))
         except VinecastError as error:
             await self._tell(Failed(command.node, str(error)))
 
@@ -138,7 +154,14 @@ class Worker:
                 task.cancel()
             await asyncio.gather(*member.tasks, return_exceptions=True)
             await member.node.close()
-            self._past.update(member.node.driver.counters)
+            self._past.update(_counted(member.node))
+
+    async def _follow(self, member: _Member, topic: str, pause_s: float) -> None:
+        subscription = member.node.subscribe(topic)
+        reader = SlowReader(subscription, pause_s)
+        member.readers.append(reader)
+        member.tasks.append(asyncio.create_task(reader.run()))
+        await subscription.ready()
 
     async def _read(self, number: int, subscription: Subscription) -> None:
         async for event in subscription:
@@ -172,7 +195,7 @@ class Worker:
     def _report(self) -> Report:
         counters = Counter(self._past)
         for member in self._members.values():
-            counters.update(member.node.driver.counters)
+            counters.update(_counted(member.node))
         deliveries, self._deliveries = self._deliveries, []
         latencies, self._latencies = self._latencies, []
         changed = [
@@ -189,13 +212,23 @@ class Worker:
             again=counters[_AGAIN],
             outside=self._outside,
             unreported=self._unreported,
-            refused={
-                name: count for name, count in counters.items() if name.startswith(("refused", "dropped"))
-            },
+            refused={name: count for name, count in counters.items() if name.startswith(_REFUSED)},
             resident_bytes=_resident_bytes(),
             cpu_s=usage.ru_utime + usage.ru_stime,
             latencies_us=latencies,
+            followed=[
+                (number, *reader.told())
+                for number, member in self._members.items()
+                for reader in member.readers
+            ],
         )
+
+
+def _counted(node: Node) -> Counter[str]:
+    """What a node counted, what it thought of cards, and frames that never came to their end."""
+    driver = node.driver
+    more = {f"cards: {why}": count for why, count in driver.book.counters.items()}
+    return driver.counters + Counter({**more, _CUT: driver.transport.counters[_CUT]})
 
 
 def _changed_neighbours(member: _Member) -> list[tuple[str, tuple[int, int]]]:

@@ -43,6 +43,7 @@ log = logging.getLogger("vinecast.node")
 
 FOLLOWED_A_CYCLE = 256  # ours: topics that a pattern takes up in one cycle, at the most
 REMEMBERED_PEERS = 64  # ours: of those met lately, so many are written down each minute
+JOIN_LOOK_S = 0.02  # ours: between two looks whether a peer has introduced itself
 JOINING_CYCLES = 60  # ours: cycles without meeting anybody after which a node counts as alone
 MINUTE_S = 60.0
 _CARD = "card version"
@@ -397,10 +398,14 @@ class Node:
     async def _try(self, address: Address) -> None:
         if str(address) == self.address:
             return
+        driver = self.driver
         try:
-            await self.driver.transport.connect(address)
+            peer = await driver.transport.connect(address)
             async with asyncio.timeout(self.config.transport.dial_s):
-                await self.driver.joined.wait()
+                while not driver.joined.is_set():
+                    if not driver.transport.is_linked(peer):
+                        raise RemoteError("it left without a word")
+                    await asyncio.sleep(JOIN_LOOK_S)
         except (RemoteError, TimeoutError) as error:
             self.join_trouble[str(address)] = str(error) or "no answer in time"
             log.info("could not join at %s: %s", address, error)

@@ -22,7 +22,9 @@ from vinecast.node.wire import Card, Entry, EventFrame, Frame, Gossip, Introduct
 ELSEWHERE = "127.0.0.2"
 """Where attackers come from, so that what is counted by host is not counted against honest peers."""
 BATCH = 32
-"""Connections that are made at once: fewer than a listening socket keeps for later."""
+"""Connections that are made at once: fewer than a listening socket keeps for later (ours)."""
+LOOK_S = 0.01
+"""Between two looks at what the node said (ours)."""
 
 
 class Attacker:
@@ -87,6 +89,14 @@ class Attacker:
             await self._listening
         reasons = [body.decode() for kind, body in self.frames if kind == Kind.REFUSED]
         return reasons[-1] if reasons else ""
+
+    async def answered(self) -> None:
+        """Wait until the node has looked at all that was said, or has had enough."""
+        assert self._listening is not None
+        pongs = sum(kind == Kind.PONG for kind, _ in self.frames)
+        await self.say(control(Kind.PING, bytes(8)))
+        while sum(kind == Kind.PONG for kind, _ in self.frames) == pongs and not self._listening.done():
+            await asyncio.sleep(LOOK_S)
 
     async def leave(self) -> None:
         """Break the connection."""
