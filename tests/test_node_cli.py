@@ -345,7 +345,6 @@ def test_a_local_network_under_attack(start: Start) -> None:
     assert {"refused: speaks for another peer", "refused: forged card"} <= claims.keys()
     silence = attacks["half-open connections"]["refused"]
     assert silence["refused: too many handshakes from one host"] > 1000
-    assert silence["refused: no HELLO in time"] > 0
     for deliveries in (hostile["deliveries"], hostile["deliveries_afterwards"]):
         assert deliveries["got"] == deliveries["expected"] > 0
     assert hostile["resident_mb"]["highest"] < hostile["resident_mb"]["before"] + GROWTH_MB

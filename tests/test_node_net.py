@@ -97,7 +97,7 @@ def test_what_is_due_and_what_was_got() -> None:
     tally.on_published(7, "a", 0, 100.0)
     tally.on_report(0, report([(7, 0, 0), (7, 1, 2), (7, 1, 3), (7, 3, 1), (7, 4, 3)], published=1))
     tally.judge(104.9)
-    assert tally.totals.events == 0
+    assert (tally.totals.events, tally.all_arrived) == (0, False)
     tally.judge(105.0)
     totals = tally.totals
     assert (totals.events, totals.due, totals.got, totals.repeated, totals.strays) == (1, 3, 2, 1, 1)
@@ -109,7 +109,9 @@ def test_nothing_is_due_from_who_leaves() -> None:
     tally = network([1, 2, 3])
     tally.on_published(0, "t", 0, 0.0)
     tally.on_report(0, report([(0, 0, 0), (0, 1, 1)]))
+    assert not tally.all_arrived
     tally.on_leaving(2)
+    assert tally.all_arrived
     tally.judge(0.0, everything=True)
     assert (tally.totals.due, tally.totals.got) == (2, 2)
 

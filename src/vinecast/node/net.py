@@ -45,7 +45,8 @@ QUICK_REPORT_S = 0.1  # ours: where somebody waits for what a process has to say
 LOOK_S = 0.02  # ours
 CONTACTS = 3  # ours: nodes that a new one is told to join
 PATIENCE_CYCLES = 5  # ours: an event is judged after so many cycles
-PATIENCE_S = 3.0  # … and at least so many seconds
+PATIENCE_S = 3.0  # … and at least so many seconds,
+BUSY_PATIENCE_S = 15.0  # … or, where strangers keep the machine busy, so many: late is not lost
 UNREADY_CYCLES = 60  # ours: publishing begins without complete rings after so many cycles
 AWAY_CYCLES = 5  # ours: how long a node stays away
 SLOW_S = 4.0  # ours: a process that is not ready by then compiles
@@ -65,7 +66,8 @@ class LocalNetwork:
         topics = [f"topic/{i}" for i in range(config.topics)]
         wanted = [tuple(sorted(draw.sample(topics, config.subscriptions))) for _ in range(config.nodes)]
         self.config = config
-        self.tally = Tally(wanted, max(PATIENCE_S, PATIENCE_CYCLES * config.period_s))
+        patience_s = BUSY_PATIENCE_S if config.hostile or config.overload else PATIENCE_S
+        self.tally = Tally(wanted, max(patience_s, PATIENCE_CYCLES * config.period_s))
         self.trouble: list[str] = []
         self.complete_after_s: float | None = None
         """When all rings were complete for the first time, counted from all nodes being up."""
@@ -132,7 +134,8 @@ class LocalNetwork:
         """Publish no more, and wait until what is under way is judged."""
         self._settled_s = self.elapsed_s
         while self.tally.on_their_way:
-            self.tally.judge(self.elapsed_s)
+            waited_s = self.elapsed_s - self._settled_s
+            self.tally.judge(self.elapsed_s, everything=waited_s > PATIENCE_S and self.tally.all_arrived)
             await asyncio.sleep(LOOK_S)
 
     def kill(self) -> None:

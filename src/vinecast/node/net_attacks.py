@@ -1,8 +1,8 @@
 """The attacker of a local network: a process that attacks nodes when it is told to, each time in one way.
 
 Started by ``node/net_hostile`` as ``python -m vinecast.node.net_attacks``. Every kind of attack is a function
-that is given a target and says how often it tried. An attack ends when the node has had enough of it, and
-otherwise by itself. All draws come from one seed; keys do not, so that every attacker is somebody new.
+that is given a target and says how often it tried. All draws come from one seed; keys do not, so that every
+attacker is somebody new.
 """
 
 import asyncio
@@ -42,7 +42,8 @@ from vinecast.node.wire import (
 CALLS = 40  # ours: connections of an attack that makes a new one for each try
 AT_ONCE = 8  # ours: of these
 HALF_OPEN, SPARE = 2000, 100  # ours: connections that say nothing, and descriptors for everything else
-FLOOD_FRAMES, FLOOD_S = 20_000, 3.0  # ours: how much and how long, unless the node ends it before
+SILENT_S = 2.0  # ours: how long they are held
+FLOOD_S = 0.7  # ours: how long a flood lasts
 BATCH = 50  # ours: frames of a flood that are sent in one piece
 INVENTED = 300  # ours: peers that do not exist
 TRUE_EVENTS = 300  # ours: everybody has to carry these, since nothing is wrong with them
@@ -143,14 +144,11 @@ async def _another_network(target: Target) -> int:
 
 
 async def _silence(target: Target) -> int:
-    """Connections on which nothing is ever said, until the node has closed them all."""
-    loop = asyncio.get_running_loop()
+    """Connections on which nothing is ever said, held for a while."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     calls = HALF_OPEN if descriptors == resource.RLIM_INFINITY else min(HALF_OPEN, descriptors - SPARE)
     async with half_open(target.address, calls) as sockets:
-        for one in sockets:
-            with contextlib.suppress(OSError):
-                await loop.sock_recv(one, 1)
+        await asyncio.sleep(SILENT_S)
     return len(sockets)
 
 
@@ -158,15 +156,16 @@ async def _silence(target: Target) -> int:
 
 
 async def _flood(target: Target, make: Callable[[Attacker], Callable[[], Frame | bytes]]) -> int:
-    """Send frames until the node ends the link, or there were enough."""
-    attacker = await target.enter()
-    frame, sent, end = make(attacker), 0, asyncio.get_running_loop().time() + FLOOD_S
-    while sent < FLOOD_FRAMES and asyncio.get_running_loop().time() < end:
-        if not await attacker.send(*(frame() for _ in range(BATCH))):
-            break
-        sent += BATCH
-        await asyncio.sleep(0)
-    await attacker.leave()
+    """Send frames for a while, as somebody else whenever the node has ended the link."""
+    loop = asyncio.get_running_loop()
+    sent, end = 0, loop.time() + FLOOD_S
+    while loop.time() < end:
+        attacker = await target.enter()
+        frame = make(attacker)
+        while loop.time() < end and await attacker.send(*(frame() for _ in range(BATCH))):
+            sent += BATCH
+            await asyncio.sleep(0)
+        await attacker.leave()
     return sent
 
 

@@ -7,7 +7,6 @@ from vinecast.core.errors import InputError
 from vinecast.node.config import NodeConfig
 from vinecast.node.transport import TransportConfig
 
-UNAUTHENTICATED_S = 2.0  # ours: where strangers attack, so that an attack by silence is soon over
 WAITING = 50  # ours: where there is too much, few events wait for a reader …
 QUEUE_BYTES = 640 * 1024  # … queues are short …
 PUBLISH_WAIT_S = 0.01  # … and publishers are soon told
@@ -69,8 +68,6 @@ class NetConfig:
     def system(self) -> NodeConfig:
         """What its nodes are like."""
         plain = NodeConfig(period_s=self.period_s)
-        if self.hostile:
-            return replace(plain, transport=TransportConfig(unauthenticated_s=UNAUTHENTICATED_S))
         if self.overload:
             narrow = TransportConfig(frame_bytes_max=QUEUE_BYTES // 2, queue_bytes_max=QUEUE_BYTES)
             return replace(plain, waiting=WAITING, publish_wait_s=PUBLISH_WAIT_S, transport=narrow)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 PROCESS = 0  # the nodes of this one are attacked
 VICTIMS = 3  # ours: so many of them, in turns
-BEFORE_CYCLES = 6  # ours: publishing for so long before the first attack
-AFTER_CYCLES = 6  # ours: … and after the last
+BEFORE_CYCLES = 4  # ours: publishing for so long before the first attack
+AFTER_CYCLES = 4  # ours: … and after the last
 REPORTS = 2  # the first one after an attack may have been written before its end
 
 

@@ -195,6 +195,11 @@ class Tally:
         """Events that are not judged yet."""
         return len(self._open)
 
+    @property
+    def all_arrived(self) -> bool:
+        """Whether nothing is missing of those."""
+        return all(event.due <= event.got.keys() for event in self._open.values())
+
     def rings(self) -> tuple[int, int, int, int]:
         """Rings complete, rings, links right, links. A topic with fewer than two subscribers has no ring."""
         complete = rings = right = links = 0
