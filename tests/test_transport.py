@@ -11,6 +11,7 @@ from vinecast.node.address import Address
 from vinecast.node.bench_transport import measure
 from vinecast.node.identity import Identity
 from vinecast.node.limits import FAILED_MAX, Door, Redial
+from vinecast.node.link import TURN_FRAMES
 from vinecast.node.loop import run
 from vinecast.node.send_queue import LARGE_BYTES
 from vinecast.node.transport import TransportConfig
@@ -56,6 +57,27 @@ def test_sending_dials_and_queues_until_the_link_is_up(world: World) -> None:
         assert info.bytes_out > 500
         assert info.round_trip_s is not None
         assert one.transport.pressure(other.id) == 0
+
+    world.run(main)
+
+
+def test_a_peer_that_sends_without_a_pause_leaves_the_loop_to_others(world: World) -> None:
+    async def main() -> None:
+        one, other = await world.pair()
+        loop = asyncio.get_running_loop()
+        handled: list[int] = []  # frames that had been handled by each turn of the loop
+
+        def turn() -> None:
+            handled.append(len(other.frames))
+            if len(other.frames) < 3000:
+                loop.call_soon(turn)
+
+        assert all(one.send(other, bytes(100)) for _ in range(3000))
+        turn()
+        await other.until(lambda: len(other.frames) == 3000)
+        assert max(after - before for before, after in itertools.pairwise(handled)) <= 2 * TURN_FRAMES
+        assert other.send(one, b"x")
+        await one.until(lambda: one.frames == [b"x"])
 
     world.run(main)
 

@@ -10,6 +10,7 @@ with its own and closes. So a link that is closed in good order has lost nothing
 import asyncio
 import enum
 import struct
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -23,6 +24,9 @@ from vinecast.node.transport import IDLE, LEAVING, LOST, LOST_INSIDE, SILENT, Li
 
 DUPLICATE = "duplicate"
 """Why a link is closed when there is another one to the same peer."""
+
+TURN_FRAMES = 64
+"""Frames of a link that are handled in one turn of the loop (ours): some milliseconds of work."""
 
 _number = struct.Struct(">Q")
 _GOODBYES = {reason.encode(): reason for reason in (IDLE, LEAVING, DUPLICATE)}
@@ -104,6 +108,8 @@ class Link(asyncio.Protocol):
         self.send = self.queue.send
         self._stream: asyncio.Transport | None = None
         self._splitter = Splitter(config.frame_bytes_max)
+        self._inbox: deque[tuple[int, bytes]] = deque()
+        self._working = False
         self._pings = 0
         self._pinged_at: float | None = None
         self._owed = b""
@@ -235,7 +241,8 @@ class Link(asyncio.Protocol):
         self.queue.open(stream)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The stream is closed, by whomever."""
+        """The stream is closed, by whomever. What came before that counts."""
+        self._take(len(self._inbox))
         self._end(LOST_INSIDE if self._splitter.unfinished else LOST)
         self._stream = None
         self._owner.gone(self)
@@ -246,9 +253,24 @@ class Link(asyncio.Protocol):
             return
         self._heard_at = self._loop.time()
         self._bytes_in += len(data)
-        self._take(self._splitter.feed(data))
-        if self._splitter.fault:
+        self._inbox.extend(self._splitter.feed(data))
+        if not self._working:
+            self._work()
+
+    def _work(self) -> None:
+        """Handle some of the frames that came. The others wait for the next turn of the loop, and the stream
+        with them: a peer that sends without a pause must not keep this node from everything else."""
+        self._take(TURN_FRAMES)
+        stream = self._stream
+        self._working = bool(self._inbox)
+        if self._working:
+            self._loop.call_soon(self._work)
+            if stream is not None and stream.is_reading():
+                stream.pause_reading()
+        elif self._splitter.fault:
             self.refuse(self._splitter.fault)
+        elif stream is not None and not stream.is_closing() and not stream.is_reading():
+            stream.resume_reading()
 
     def pause_writing(self) -> None:
         """The peer reads more slowly than we write."""
@@ -263,11 +285,15 @@ class Link(asyncio.Protocol):
 
     # Frames.
 
-    def _take(self, frames: list[tuple[int, bytes]]) -> None:
-        on_frame, peer = self._on_frame, self.peer
-        for kind, body in frames:
+    def _take(self, most: int) -> None:
+        """Handle so many frames of the inbox."""
+        on_frame, peer, inbox = self._on_frame, self.peer, self._inbox
+        while inbox and most:
             if self.state is State.DOWN:
+                inbox.clear()
                 return
+            most -= 1
+            kind, body = inbox.popleft()
             if kind:
                 self._control(kind, body)
                 continue
