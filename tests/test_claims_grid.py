@@ -1,19 +1,22 @@
 """The trace analysis of S4: on the real trace with the reference values, on a synthetic one without data."""
 
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 
 from spark_tests import SPARK
-from vinecast.claims import CLAIMS, Setup, check_claim, grid
+from vinecast.claims import CLAIMS, Setup, check_claim
+from vinecast.claims.grid_runs import synthetic_trace
 from vinecast.cli import main
 from vinecast.core.errors import InputError
 from vinecast.sim.figures import draw
 
 pytestmark = SPARK
 
-NAMES = [claim.id for claim in grid.CLAIMS]
+NAMES = ["RE-1", "RE-2", "RE-4", "RE-5"]
+"""Of the trace analysis; tests/test_claims_grid_rings.py has the others."""
 
 
 @pytest.mark.usefixtures("spark")
@@ -41,7 +44,7 @@ def test_the_claims_hold_on_the_skype_trace(data_folder: Path, tmp_path: Path) -
 
 
 def test_the_synthetic_trace_is_always_the_same() -> None:
-    assert grid.synthetic_trace(1, 3, 2) == grid.synthetic_trace(1, 3, 2) != grid.synthetic_trace(2, 3, 2)
+    assert synthetic_trace(1, 3, 2) == synthetic_trace(1, 3, 2) != synthetic_trace(2, 3, 2)
 
 
 def test_the_real_size_needs_the_trace(
@@ -61,3 +64,15 @@ def test_one_claim_of_many_that_cannot_be_measured_says_so() -> None:
     assert verdict.measured.startswith("not measured: ")
     assert "skype.avt.gz" in verdict.measured
     assert not verdict.holds
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_kad_trace_is_measured_where_it_is(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"the KAD trace could not be had; a data folder that has it as"):
+        check_claim(CLAIMS["RE-3"], Setup("paper", data=tmp_path))
+    with gzip.open(tmp_path / "kad.avt.gz", "wt") as file:
+        file.write(synthetic_trace(1, 30, 14))
+    verdict = check_claim(CLAIMS["RE-3"], Setup("paper", data=tmp_path))
+    assert "(KAD)" in verdict.measured
+    assert verdict.values["falls"]
+    assert not verdict.holds, "thirty nodes are not KAD"

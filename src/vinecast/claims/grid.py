@@ -2,6 +2,7 @@
 
 The trace is ingested into a lake of its own and analysed there once for all of these claims. Without a data
 folder the small scale takes a synthetic trace: nodes with hours of their own, which they keep on most days.
+The claims of ch. 6 are in ``grid_rings`` and, where they go further, in ``grid_further``.
 """
 
 import tempfile
@@ -12,10 +13,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from vinecast.claims import grid_further, grid_rings
 from vinecast.claims.claim import Claim, Figure, Measured, Panel, Series, Setup
-from vinecast.core.draws import purpose, stream, substream, unit
+from vinecast.claims.grid_runs import synthetic_trace
 from vinecast.core.errors import InputError, MissingExtraError
-from vinecast.core.regularity import CYCLES_S, DAY_S, SLOTS_S, THRESHOLDS
+from vinecast.core.regularity import CYCLES_S, SLOTS_S, THRESHOLDS
 from vinecast.sim.churn import read_avt
 
 TRACE = "skype.avt.gz"
@@ -40,8 +42,12 @@ KEPT, KEPT_SHORT = 0.88, 0.986  # S4 §4.5: "over 88 %"; the least of its means 
 HOUR_S = 3600
 NODES, DAYS = 300, 28
 """Of the synthetic trace."""
-
-_HOURS = purpose("claims.grid.hours")
+KAD = "kad.avt.gz"
+REGULAR_KAD = {
+    "day": (1095, 836, 625, 449, 314, 195, 103, 36),
+    "week": (1290, 966, 685, 540, 413, 216, 136, 75),
+}
+"""S4 Table 4.3, likewise for the KAD trace."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,7 @@ def _analyse(path: Path | None, seed: int) -> Analysis:
     for row in counts:
         regular.setdefault((row["cycle"], row["slot_s"], row["threshold"]), []).append(row["regular"])
     return Analysis(
-        name="Skype" if path.name == TRACE else "a synthetic trace",
+        name={TRACE: "Skype", KAD: "KAD"}.get(path.name, "a synthetic trace"),
         ever_online=found.overview.ever_online,
         online_mean=found.overview.online_mean,
         expected=expected,
@@ -120,19 +126,6 @@ def _analyse(path: Path | None, seed: int) -> Analysis:
         means={(row["cycle"], row["slot_s"], row["threshold"]): row for row in found.means},
         regular=regular,
     )
-
-
-def synthetic_trace(seed: int, nodes: int, days: int) -> str:
-    """An AVT trace: every node has hours of its own and keeps them on a share of days of its own."""
-    lines = []
-    for node in range(nodes):
-        key = substream(stream(seed, _HOURS, 0, 0), node)
-        begin, length = int(DAY_S * unit(key, 0)), int(DAY_S * (0.2 + 0.8 * unit(key, 1)))
-        share = 0.5 + 0.5 * unit(key, 2)
-        kept = [day for day in range(days) if unit(key, 3 + day) < share]
-        times = [(day * DAY_S + begin, min(day * DAY_S + begin + length, days * DAY_S)) for day in kept]
-        lines.append(f"n{node} {len(times)} {' '.join(f'{on} {off}' for on, off in times)}")
-    return "\n".join(lines) + "\n"
 
 
 def presence(setup: Setup) -> Measured:
@@ -152,13 +145,8 @@ def regular_nodes(setup: Setup) -> Measured:
     """RE-2: S4's values are asked for on its own trace only; the rest holds for any."""
     found = analysis_of(setup)
     means = {cycle: found.regular_means(cycle, HOUR_S) for cycle in CYCLES_S}
-    near = found.name != "Skype" or all(
-        abs(ours / theirs - 1) <= NEAR
-        for cycle, row in means.items()
-        for gamma, ours, theirs in zip(THRESHOLDS, row, REGULAR[cycle], strict=True)
-        if gamma <= NEAR_UP_TO
-    )
-    falls = all(a >= b for row in means.values() for a, b in pairwise(row))
+    near = found.name != "Skype" or _are_near(means, REGULAR)
+    falls = _fall(means)
     drops = [a - b for a, b in pairwise(means["week"])]
     cliff = drops.index(max(drops)) == THRESHOLDS.index(70)
     rows = "; ".join(f"{cycle} {_rounded(row)}" for cycle, row in means.items())
@@ -167,6 +155,34 @@ def regular_nodes(setup: Setup) -> Measured:
     )
     values = {"regular_mean": means, "near": near, "falls": falls, "cliff": cliff}
     return Measured(text, near and falls and cliff, values, (_means_figure(found), *_slots_figures(found)))
+
+
+def _are_near(means: Mapping[str, Sequence[float]], paper: Mapping[str, Sequence[float]]) -> bool:
+    return all(
+        abs(ours / theirs - 1) <= NEAR
+        for cycle, row in means.items()
+        for gamma, ours, theirs in zip(THRESHOLDS, row, paper[cycle], strict=True)
+        if gamma <= NEAR_UP_TO
+    )
+
+
+def _fall(means: Mapping[str, Sequence[float]]) -> bool:
+    """Whether nodes become fewer as the threshold grows."""
+    return all(a >= b for row in means.values() for a, b in pairwise(row))
+
+
+def kad_nodes(setup: Setup) -> Measured:
+    """RE-3: measured where somebody has the trace. A synthetic one would have to be made from S4's table, and
+    would give back what was put in."""
+    path = setup.data / KAD if setup.data is not None else None
+    if path is None or not path.is_file():
+        raise InputError(f"the KAD trace could not be had; a data folder that has it as {KAD} will do")
+    found = _analyse(path, 0)
+    means = {cycle: found.regular_means(cycle, HOUR_S) for cycle in CYCLES_S}
+    near, falls = _are_near(means, REGULAR_KAD), _fall(means)
+    text = "; ".join(f"{cycle} {_rounded(row)}" for cycle, row in means.items())
+    values = {"regular_mean": means, "near": near, "falls": falls}
+    return Measured(f"{text} ({found.name})", near and falls, values)
 
 
 def _rounded(row: Sequence[float]) -> str:
@@ -279,6 +295,7 @@ CLAIMS = (
         presence,
     ),
     Claim("RE-2", "mean regular nodes, γ = 60…95 %", _listed(REGULAR), "S4 Table 4.2", regular_nodes),
+    Claim("RE-3", "the same for KAD", _listed(REGULAR_KAD), "S4 Table 4.3", kad_nodes),
     Claim("RE-4", "the length of a slot", "no perceivable effect", "S4 §4.4.1", slot_lengths),
     Claim(
         "RE-5",
@@ -287,4 +304,6 @@ CLAIMS = (
         "S4 §4.4.3",
         retention,
     ),
+    *grid_rings.CLAIMS,
+    *grid_further.CLAIMS,
 )

@@ -125,15 +125,23 @@ def bench_sim(arguments: argparse.Namespace) -> int:
     with need("vinecast bench sim", "sim"):
         from vinecast.sim.bench import bench_sim
         from vinecast.sim.bench_poldercast import QUICK, Sizes, bench_poldercast
+        from vinecast.sim.bench_regular import QUICK as QUICK_REGULAR
+        from vinecast.sim.bench_regular import Sizes as RegularSizes
+        from vinecast.sim.bench_regular import bench_regular
 
     title = f"vinecast bench sim --repeat {arguments.repeat}"
     for option in ("nodes", "largest"):
         if getattr(arguments, option):
             title += f" --{option} {getattr(arguments, option)}"
     title += " --quick" if arguments.quick else ""
-    if arguments.system == "poldercast":
+    if arguments.system != "cyclon":
         title += " --whole-trace" if arguments.whole_trace else ""
-        title += " --system poldercast" + (" --data DIR" if data_folder(arguments) else "")
+        title += f" --system {arguments.system}" + (" --data DIR" if data_folder(arguments) else "")
+    if arguments.system == "poldercast_regular":
+        regular = QUICK_REGULAR if arguments.quick else RegularSizes()
+        regular = replace(regular, nodes=arguments.nodes or regular.nodes)
+        steps = bench_regular(data_folder(arguments), regular, arguments.whole_trace)
+    elif arguments.system == "poldercast":
         sizes = QUICK if arguments.quick else Sizes()
         sizes = replace(sizes, nodes=arguments.nodes or sizes.nodes)
         data, largest = data_folder(arguments), arguments.largest

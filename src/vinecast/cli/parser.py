@@ -148,7 +148,10 @@ def _add_bench(commands: Any) -> None:
     )
     _add_markdown(sim)
     sim.add_argument(
-        "--system", choices=("cyclon", "poldercast"), default="cyclon", help="default: %(default)s"
+        "--system",
+        choices=("cyclon", "poldercast", "poldercast_regular"),
+        default="cyclon",
+        help="default: %(default)s; poldercast_regular measures the run of S4 (1,000 nodes, the Skype trace)",
     )
     sim.add_argument("--quick", action="store_true", help="small populations, to see that it works")
     sim.add_argument(
@@ -162,7 +165,9 @@ def _add_bench(commands: Any) -> None:
         help="for the last memory test (default: 1000000; where nodes have topics, left out)",
     )
     sim.add_argument(
-        "--whole-trace", action="store_true", help="churn: all of the trace instead of a stretch (poldercast)"
+        "--whole-trace",
+        action="store_true",
+        help="churn: all of the trace instead of a stretch (poldercast, poldercast_regular)",
     )
     _add_data(sim)
     add_bench_pipeline(subjects, _command)

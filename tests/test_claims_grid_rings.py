@@ -1,0 +1,239 @@
+"""Regular rings under churn (S4 ch. 6): measures against plain Python, runs against scenarios, and the claims
+on a synthetic trace."""
+
+import dataclasses
+import json
+import tomllib
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vinecast.claims import CLAIMS, Setup, check_claim, grid_further, grid_rings, grid_runs
+from vinecast.claims.grid_runs import Scene, Second, alone, doubled, hit_by_topic, resolved_scene, scenes_of
+from vinecast.core.errors import InputError
+from vinecast.core.machine import NOBODY
+from vinecast.core.profiles import Profiles
+from vinecast.core.regularity import CYCLES_S
+from vinecast.core.spread import MISSED, Spread
+from vinecast.protocols.regularity import RegularityConfig
+from vinecast.sim.bench_regular import trace_patterns
+from vinecast.sim.churn import read_avt
+from vinecast.sim.figures import draw
+from vinecast.sim.run import simulate
+from vinecast.sim.scenario import read_scenario, resolve
+
+ROOT = Path(__file__).parents[1]
+SMALL = Setup("small")
+
+
+@pytest.fixture(scope="module")
+def scene() -> Scene:
+    """A day and a half of the small scale, at its highest speed."""
+    return dataclasses.replace(scenes_of(SMALL)[-1], cycles=45)
+
+
+# Measures.
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 1000), st.integers(2, 12), st.integers(1, 6))
+def test_the_hit_ratio_by_topic_is_a_mean_of_means(seed: int, nodes: int, topics: int) -> None:
+    random = np.random.default_rng(seed)
+    own = [np.flatnonzero(random.random(topics) < 0.6) for _ in range(nodes)]
+    start = np.concatenate([[0], np.cumsum([len(found) for found in own])])
+    profiles = Profiles.simulated(1, start, np.concatenate(own).astype(np.int32), topics)
+    pool = profiles.topics.size
+    publisher = np.where(random.random(topics) < 0.8, 0, NOBODY).astype(np.int32)
+    hops = np.where(random.random(pool) < 0.5, MISSED, 1).astype(np.int16)
+    expected = random.random(nodes) < 0.7
+    got: defaultdict[int, list[bool]] = defaultdict(list)
+    for row, (node, topic) in enumerate(zip(profiles.owners(), profiles.topics, strict=True)):
+        if expected[node] and publisher[topic] != NOBODY:
+            got[topic].append(bool(hops[row] != MISSED))
+    means = [sum(each) / len(each) for each in got.values()]
+    spread = Spread(publisher, hops, np.ones(pool, dtype=np.uint16))
+    found = hit_by_topic(spread, profiles, profiles.owners(), expected)
+    assert found == pytest.approx(sum(means) / len(means) if means else 1.0)
+
+
+def test_in_degrees_count_whoever_has_a_node_in_any_view() -> None:
+    everyone = np.arange(4)
+    first = np.array([[1, 2], [0, 0], [1, NOBODY], [0, 2]], dtype=np.int32)
+    second = np.array([[1], [3], [3]], dtype=np.int32)
+    online = np.array([True, True, True, False])
+    layers = [(everyone, first), (np.array([0, 0, 2]), second)]
+    assert grid_runs._in_degrees(layers, online).tolist() == [1, 2, 1, 2]
+
+
+def test_patterns_of_the_whole_trace_are_those_of_the_analysis(data_folder: Path) -> None:
+    trace = read_avt(data_folder / "skype.avt.gz")
+    found = [
+        trace_patterns(trace, RegularityConfig(cycle_s=CYCLES_S[cycle], threshold=70)).sum(axis=0).mean()
+        for cycle in ("day", "week")
+    ]
+    assert [round(mean) for mean in found] == [448, 528], "as in ../shared/data/README.md"
+
+
+# Runs.
+
+
+def _rows(scene: Scene, second: Second | None, fanout: int) -> list[dict[str, Any]]:
+    resolved = resolved_scene(scene, 1, second, "paper")
+    config = dataclasses.replace(resolved.config, fanout=fanout)
+    return simulate(dataclasses.replace(resolved, config=config)).rows[grid_runs.WARM_UP :]
+
+
+@pytest.mark.parametrize(
+    ("second", "fanout"), [(None, 2), (None, 4), (Second("day", 70), 2), (Second("week", 75, "slot"), 2)]
+)
+def test_a_run_is_its_scenarios(scene: Scene, second: Second | None, fanout: int) -> None:
+    run = alone(scene, 1, fanout) if second is None else doubled(scene, 1, second)
+    rows = _rows(scene, second, fanout)
+    assert run.hit.tolist() == [row["hit_ratio"] for row in rows]
+    assert run.duplication.tolist() == [row["duplication"] for row in rows]
+    assert run.hops.tolist() == [row["hops_mean"] for row in rows]
+    assert run.online.tolist() == [row["online"] for row in rows]
+
+
+def test_threads_and_time_change_nothing(scene: Scene) -> None:
+    one = doubled(scene, 2, Second("day", 70))
+    two = doubled(dataclasses.replace(scene, threads=2), 2, Second("day", 70))
+    assert one is not two
+    for name in ("hit_by_topic", "hit", "duplication", "hops", "online", "regular", "tally"):
+        assert np.array_equal(getattr(one, name), getattr(two, name))
+
+
+def test_the_running_window_makes_regular_nodes_in_the_first_week(scene: Scene) -> None:
+    assert doubled(scene, 1, Second("week", 70)).regular.max() > 0
+    assert doubled(scene, 1, Second("week", 70, "slot")).regular.max() == 0
+
+
+def test_somebody_elses_patterns_are_as_many(scene: Scene) -> None:
+    true = doubled(scene, 1, Second("day", 70, patterns="trace"))
+    false = doubled(scene, 1, Second("day", 70, patterns="others"))
+    assert not np.array_equal(true.regular, false.regular)
+    assert true.regular.mean() > false.regular.mean(), "who is said to be regular is there less often"
+
+
+# The Spark sweep of the same.
+
+
+def _sweep() -> dict[str, Any]:
+    stages = tomllib.loads((ROOT / "pipelines" / "regularity.toml").read_text())["stage"]
+    found: dict[str, Any] = stages[0]
+    return found
+
+
+def _settled(sweep: dict[str, Any], speed: str, rings: str) -> dict[str, Any]:
+    chosen: dict[str, Any] = sweep["variants"]["speed"][speed] | sweep["variants"]["rings"][rings]
+    return chosen
+
+
+def test_the_sweep_is_all_of_table_6_2() -> None:
+    sweep = _sweep()
+    scenario = ROOT / "pipelines" / sweep["scenario"]
+    periods = set()
+    for speed in sweep["variants"]["speed"]:
+        for rings in sweep["variants"]["rings"]:
+            found = read_scenario(scenario, _settled(sweep, speed, rings))
+            config = found.config
+            layers = (config.cyclon, config.vicinity, config.rings, config.regular, config.grid.victor)
+            (period,) = {layer.period_us for layer in layers}
+            assert period * found.scenario.cycles == 2_478_000 * 10**6
+            assert speed == f"{period // 10**6} s"
+            periods.add(period / 1e6)
+    assert periods == set(grid_runs.PERIODS_S["paper"])
+    named = {Second(*key).name for key in grid_rings.GAINS}
+    assert set(sweep["variants"]["rings"]) == {"F = 2", "F = 4"} | named
+    assert sweep["seeds"] == grid_runs.SEEDS["paper"]
+
+
+@pytest.mark.parametrize("fanout", [2, 4])
+def test_nobody_is_regular_in_a_cycle_that_does_not_come_round(fanout: int) -> None:
+    sweep, period = _sweep(), 20_000.0
+    chosen = _settled(sweep, "1000 s", f"F = {fanout}")
+    few = {
+        "nodes": 60, "cycles": 100, "workload.kind": "synthetic",
+        "churn": {"kind": "onoff", "mean_on_s": 400_000.0, "mean_off_s": 100_000.0},
+    }  # fmt: skip
+    slow = {key: period for key in chosen if key.endswith("period_s")}
+    scenario = ROOT / "pipelines" / sweep["scenario"]
+    regular = simulate(read_scenario(scenario, chosen | few | slow)).rows
+    layer = {"period_s": period}
+    config = {
+        "fanout": fanout, "stand_by": False, "cyclon": layer, "vicinity": layer,
+        "rings": {**layer, "exchange": "paper"},
+    }  # fmt: skip
+    tables = tomllib.loads(scenario.read_text())
+    del tables["poldercast_regular"]
+    tables |= {"system": "poldercast", "poldercast": config, "nodes": 60, "cycles": 100}
+    tables |= {"workload": {"kind": "synthetic"}, "churn": few["churn"]}
+    plain = simulate(resolve(tables, Path())).rows
+    for name in ("hit_ratio", "hops_mean", "duplication", "missing_links"):
+        assert [row[name] for row in regular] == [row[name] for row in plain]
+
+
+# The claims.
+
+
+@pytest.mark.parametrize("name", ["RE-6", "RE-7"])
+def test_the_claim_holds_on_a_synthetic_trace(name: str) -> None:
+    verdict = check_claim(CLAIMS[name], SMALL)
+    assert verdict.holds, verdict.measured
+    assert "a synthetic trace" in verdict.measured
+    assert json.loads(json.dumps(verdict.as_dict()))["claim"] == name
+    assert verdict.figures
+
+
+def test_what_events_cost() -> None:
+    """RE-8 as a whole needs S4's size: in a few days nearly all of few nodes are regular, and know each
+    other."""
+    values = check_claim(CLAIMS["RE-8"], SMALL).values
+    assert values["met"]["hops"]
+    for period in ("600", "3000"):
+        copies, degrees = values[period]["duplication"], values[period]["in_degree"]
+        assert copies["F = 2"] < min(copies["F = 4"], copies["day 70 %"])
+        assert degrees["others"] < degrees["poldercast"] < degrees["regular"]
+
+
+def test_gains_are_told_both_ways() -> None:
+    verdict = check_claim(CLAIMS["RE-7"], SMALL)
+    assert "points by topic" in verdict.measured
+    assert "over subscriptions" in verdict.measured
+    cells = verdict.values["day 70 % over F = 2"]["3000"]
+    assert cells["min"] <= cells["avg"] <= cells["max"]
+
+
+@pytest.mark.parametrize("name", ["RE-10", "RE-11", "RE-12", "RE-13"])
+def test_looking_further(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(grid_further.GAMMAS, "small", (50, 70, 90))
+    verdict = check_claim(CLAIMS[name], SMALL)
+    assert json.loads(json.dumps(verdict.as_dict(), allow_nan=False))["holds"] in (True, False)
+    assert len(draw(verdict.figures, tmp_path)) == 2 * len(verdict.figures)
+
+
+def test_a_higher_threshold_has_fewer_regular_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(grid_further.GAMMAS, "small", (50, 70, 90))
+    values = check_claim(CLAIMS["RE-10"], SMALL).values
+    regular = [values["day"][gamma]["regular"] for gamma in ("50", "70", "90")]
+    assert regular[0] > regular[1] > regular[2] > 0
+    by_week = {values["week"][gamma]["regular"] for gamma in ("50", "70", "90")}
+    assert len(by_week) == 1, "in its first week a slot has one window, and whoever is there was always there"
+
+
+def test_the_claims_need_the_trace(tmp_path: Path) -> None:
+    for name in ("RE-6", "RE-7", "RE-8", "RE-10", "RE-13"):
+        with pytest.raises(InputError, match=r"need skype.avt.gz: give the folder"):
+            check_claim(CLAIMS[name], Setup("paper"))
+        with pytest.raises(InputError, match=r"need skype.avt.gz, which is not in"):
+            check_claim(CLAIMS[name], Setup("paper", data=tmp_path))
+
+
+def test_four_seeds_at_the_papers_scale() -> None:
+    assert list(grid_runs.seeds_of(Setup("paper", seed=3))) == [3, 4, 5, 6]
+    assert list(grid_runs.seeds_of(Setup("small", seed=3))) == [3]
