@@ -25,6 +25,13 @@ from vinecast.pipeline.ship import pack
 pytestmark = SPARK
 
 
+def test_one_worker_of_the_suite_runs_all_spark_tests(request: pytest.FixtureRequest) -> None:
+    """With ``--dist loadgroup``; where pytest and its plugin do not fit together, groups are ignored."""
+    if not request.config.getoption("loadgroup", default=False):
+        pytest.skip("needs pytest -n … --dist loadgroup")
+    assert request.node.nodeid.endswith("@spark")
+
+
 def test_local_mode_fits_the_machine() -> None:
     settings = spark_settings(SessionConfig())
     assert SessionConfig().address == f"local[{cores()},4]"
