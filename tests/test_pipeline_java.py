@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_tests import SPARK
+from spark_tests import OWN_SPARK
 from vinecast.core.errors import InputError
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 from vinecast.pipeline.java import Java, find_java, java_home
 
-pytestmark = SPARK
+pytestmark = OWN_SPARK
 
 
 def fake_java(folder: Path, version: str) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_tests import SPARK
+from spark_tests import OWN_SPARK, SPARK
 from vinecast.core.errors import Bug, InputError
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
@@ -215,6 +215,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     assert len(list(lake.path(USERS, "them").parent.iterdir())) == 2
 
 
+@OWN_SPARK
 def test_a_really_full_disk_in_a_task_of_spark(tmp_path: Path) -> None:
     """A file system of one megabyte, in a mount namespace of its own."""
     job = (
