@@ -37,6 +37,13 @@ topics = st.lists(segments, min_size=1, max_size=5).map("/".join)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 header_maps = st.dictionaries(texts.filter(bool), texts | st.binary(max_size=300), max_size=6)
 cids = st.binary(max_size=40).map(cid_of)
+
+
+def at_a_height(record: EventRecord, height: int) -> EventRecord:
+    """The record at a height that it can have."""
+    return record._replace(height=max(height, 2) if record.parents else height % 2)
+
+
 events = st.builds(
     EventRecord,
     topic=topics,
@@ -47,8 +54,11 @@ events = st.builds(
     headers=header_maps,
     parents=st.lists(cids, unique=True, max_size=4).map(tuple),
 )
+events = st.builds(at_a_height, events, numbers)
 PLAIN = EventRecord("sports/tennis", bytes(range(32)), 7, 1_700_000_000_000_000, b"15:0")
-RICH = PLAIN._replace(headers={"b": "é", "a": b"\xff", "aa": ""}, parents=(cid_of(b"1"), cid_of(b"0")))
+RICH = PLAIN._replace(
+    headers={"b": "é", "a": b"\xff", "aa": ""}, parents=(cid_of(b"1"), cid_of(b"0")), height=300
+)
 
 
 def as_map(record: EventRecord) -> dict[str, Any]:
@@ -58,6 +68,7 @@ def as_map(record: EventRecord) -> dict[str, Any]:
         "publisher": record.publisher,
         "sequence": record.sequence,
         "parents": [CID.decode(cid) for cid in record.parents],
+        "height": record.height,
         "time": record.time_us,
         "headers": dict(record.headers),
         "payload": record.payload,
@@ -77,8 +88,8 @@ def test_the_block_is_the_oracles_and_comes_back(record: EventRecord) -> None:
 
 
 def test_a_record_never_changes_its_bytes() -> None:
-    assert cid_text(cid_of(encode(PLAIN))) == "bafyreievvwrmdmlltqz62kc2oxiypdd3pyyqbotcaf7qg33jtgvruc6uyq"
-    assert cid_text(cid_of(encode(RICH))) == "bafyreigb2p2cn3hb3dqg7xqaw6yjrnynrmcaam4kbgzbq45bjkqzta42rq"
+    assert cid_text(cid_of(encode(PLAIN))) == "bafyreicggu4mzhfre6lmgj2drvlckjt64sr6jww5cqy55dcft3cm7jqw2m"
+    assert cid_text(cid_of(encode(RICH))) == "bafyreibvlhlwnnt257j627p2s7mt4utyboouxgziii47yiaxi73dxkuniy"
 
 
 @given(st.binary(max_size=60))
@@ -179,7 +190,7 @@ def replaced(record: EventRecord, old: bytes, new: bytes) -> bytes:
 
 
 ONE_HEADER = PLAIN._replace(headers={"k": "v"})
-ONE_PARENT = PLAIN._replace(parents=(cid_of(b""),))
+ONE_PARENT = PLAIN._replace(parents=(cid_of(b""),), height=2)
 
 
 @pytest.mark.parametrize(
@@ -205,6 +216,9 @@ ONE_PARENT = PLAIN._replace(parents=(cid_of(b""),))
         (replaced(ONE_PARENT, LINK_HEAD, LINK_HEAD[:-1] + b"\x21"), "not a content id"),
         (replaced(ONE_PARENT, LINK_HEAD, b"\xd8\x2b" + LINK_HEAD[2:]), "not a content id"),
         (dag_cbor.encode(as_map(PLAIN) | {"parents": [CID.decode(cid_of(b""))] * 2}), "named twice"),
+        (replaced(PLAIN, b"height\x00", b"height\x02"), "impossible height"),
+        (replaced(ONE_PARENT, b"height\x02", b"height\x01"), "impossible height"),
+        (replaced(ONE_PARENT, b"height\x02", b"height\x1b" + b"\xff" * 8), "impossible height"),
         (dag_cbor.encode(as_map(PLAIN) | {"more": 1}), "not an event record"),
         (bytes(BLOCK_BYTES_MAX + 1), "block over its limit"),
         (
@@ -231,6 +245,7 @@ def test_the_largest_record_has_the_largest_block() -> None:
         bytes(PAYLOAD_BYTES_MAX),
         {"k": "v" * value_bytes},
         tuple(cid_of(bytes([i])) for i in range(PARENTS_MAX)),
+        NUMBER_MAX,
     )
     assert len(encode(record)) == BLOCK_BYTES_MAX
     assert decode(encode(record)) == record
@@ -255,9 +270,14 @@ def test_the_largest_record_has_the_largest_block() -> None:
         ({"headers": {1: "v"}}, "non-empty string"),
         ({"headers": {"k": 1}}, "must be a string or bytes, not int"),
         ({"headers": {"k": "\ud800"}}, "valid Unicode"),
-        ({"parents": tuple(cid_of(bytes([i])) for i in range(PARENTS_MAX + 1))}, "at most 16 parents"),
-        ({"parents": (cid_of(b""),) * 2}, "differ"),
-        ({"parents": (bytes(36),)}, "content id of an event"),
+        (
+            {"parents": tuple(cid_of(bytes([i])) for i in range(PARENTS_MAX + 1)), "height": 2},
+            "at most 16 parents",
+        ),
+        ({"parents": (cid_of(b""),) * 2, "height": 2}, "differ"),
+        ({"parents": (cid_of(b""),)}, "1 parents cannot have height 0"),
+        ({"height": 2}, "0 parents cannot have height 2"),
+        ({"parents": (bytes(36),), "height": 2}, "content id of an event"),
     ],
 )
 def test_what_the_caller_may_not_say(change: dict[str, Any], message: str) -> None:

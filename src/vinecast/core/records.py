@@ -1,8 +1,10 @@
 """The event record: what a publisher says, as one immutable block that anyone can check and name.
 
-A record is a DAG-CBOR map of seven fields. Its content id names it everywhere, its publisher's signature
-(``core/seals``) is over that id, and its parents are the ids of events that came before it (none, for as long
-as nobody asks for durable streams). The limits below are the same on every node: a record that one node takes
+A record is a DAG-CBOR map of eight fields. Its content id names it everywhere, its publisher's signature
+(``core/seals``) is over that id. An event of a durable stream names the events that it follows, its parents,
+and its height above the stream's beginning: one more than its highest parent's. Height, then content id, is
+an order of the stream that everybody finds who holds the same events. Events outside streams have height 0
+and no parents. The limits below are the same on every node: a record that one node takes
 and another refuses would be a hole in the network, so they are constants and not configuration.
 
 ``encode`` speaks to the caller (``InputError``), ``decode`` about a peer (``RemoteError``; its reasons are
@@ -48,22 +50,22 @@ NUMBER_MAX = 2**63 - 1
 TIME_MAX = 253_402_300_799_999_999
 """The last microsecond of the year 9999: what a calendar holds."""
 
-_FIELDS = ("time", "topic", "headers", "parents", "payload", "sequence", "publisher")
+_FIELDS = ("time", "topic", "height", "headers", "parents", "payload", "sequence", "publisher")
 """In the order of DAG-CBOR: shorter keys first, then by their bytes."""
-_TIME, _TOPIC, _HEADERS, _PARENTS, _PAYLOAD, _SEQUENCE, _PUBLISHER = (
+_TIME, _TOPIC, _HEIGHT, _HEADERS, _PARENTS, _PAYLOAD, _SEQUENCE, _PUBLISHER = (
     (head(MAP, len(_FIELDS)) if i == 0 else b"") + head(TEXT, len(name)) + name.encode()
     for i, name in enumerate(_FIELDS)
 )
 _PUBLISHER += head(BYTES, PUBLIC_KEY_BYTES)
-_PLAIN = _HEADERS + head(MAP, 0) + _PARENTS + head(LIST, 0) + _PAYLOAD
-"""Between the topic and the payload of an event without headers and parents, as most are."""
+_PLAIN = _HEIGHT + head(NUMBER, 0) + _HEADERS + head(MAP, 0) + _PARENTS + head(LIST, 0) + _PAYLOAD
+"""Between the topic and the payload of an event outside streams, without headers, as most are."""
 _PLAIN_TIME = _TIME + head(NUMBER, 1 << 32)[:1]
 _PLAIN_TOPIC = len(_PLAIN_TIME) + 8
 """Where the topic begins after a number of eight bytes."""
 
 BLOCK_BYTES_MAX = (
-    sum(map(len, (_TIME, _TOPIC, _HEADERS, _PARENTS, _PAYLOAD, _SEQUENCE, _PUBLISHER)))
-    + 2 * 9  # the two numbers
+    sum(map(len, (_TIME, _TOPIC, _HEIGHT, _HEADERS, _PARENTS, _PAYLOAD, _SEQUENCE, _PUBLISHER)))
+    + 3 * 9  # the numbers
     + len(head(TEXT, TOPIC_BYTES_MAX))
     + TOPIC_BYTES_MAX
     + HEADERS_BYTES_MAX
@@ -96,6 +98,8 @@ class EventRecord(NamedTuple):
     """What the application says about it."""
     parents: tuple[bytes, ...] = ()
     """Content ids of the events that it follows, no two the same."""
+    height: int = 0
+    """One more than the highest of its parents'; 1 where a stream begins, 0 outside streams."""
 
 
 def topic_fault(name: str) -> str:
@@ -131,6 +135,8 @@ def encode(record: EventRecord) -> bytes:
         raise InputError(f"a sequence number must be from 0 to 2⁶³ − 1, not {record.sequence}")
     if not 0 <= record.time_us <= TIME_MAX:
         raise InputError(f"a time must be from 1970 to the year 9999, not {record.time_us} µs")
+    if not _fits(record.height, len(record.parents)):
+        raise InputError(f"an event with {len(record.parents)} parents cannot have height {record.height}")
     return b"".join(
         (
             _TIME,
@@ -138,6 +144,8 @@ def encode(record: EventRecord) -> bytes:
             _TOPIC,
             head(TEXT, len(topic)),
             topic,
+            _HEIGHT,
+            head(NUMBER, record.height),
             _HEADERS,
             _encode_headers(record.headers) if record.headers else b"\xa0",
             _PARENTS,
@@ -151,6 +159,11 @@ def encode(record: EventRecord) -> bytes:
             record.publisher,
         )
     )
+
+
+def _fits(height: int, parents: int) -> bool:
+    """Whether an event with so many parents can have this height."""
+    return 2 <= height <= NUMBER_MAX if parents else 0 <= height <= 1
 
 
 def _encode_headers(headers: Mapping[str, str | bytes]) -> bytes:
@@ -203,8 +216,8 @@ def decode(block: bytes) -> EventRecord:
 
 
 def _decode_plain(block: bytes) -> EventRecord | None:
-    """The record of a block that looks as most do: a time of this century, a short topic, no headers and no
-    parents, a payload of up to 64 KiB. None, or any error, for all others: nothing is said about them."""
+    """The record of a block that looks as most do: a time of this century, a short topic, no stream and no
+    headers, a payload of up to 64 KiB. None, or any error, for all others: nothing is said about them."""
     if not block.startswith(_PLAIN_TIME) or not block.startswith(_TOPIC, _PLAIN_TOPIC):
         return None
     at = _PLAIN_TOPIC + len(_TOPIC) + 1
@@ -245,6 +258,7 @@ def _decode_any(block: bytes) -> EventRecord:
         raise RemoteError("block over its limit")
     time_us, at = read_head(block, _after(block, 0, _TIME), NUMBER)
     topic, at = read_text(block, _after(block, at, _TOPIC), TOPIC_BYTES_MAX)
+    height, at = read_head(block, _after(block, at, _HEIGHT), NUMBER)
     headers, at = _read_headers(block, _after(block, at, _HEADERS))
     parents, at = _read_parents(block, _after(block, at, _PARENTS))
     payload, at = read_bytes(block, _after(block, at, _PAYLOAD), PAYLOAD_BYTES_MAX)
@@ -254,9 +268,11 @@ def _decode_any(block: bytes) -> EventRecord:
         raise RemoteError("block cut short or with bytes after its end")
     if time_us > TIME_MAX or sequence > NUMBER_MAX:
         raise RemoteError("event with a number over its limit")
+    if not _fits(height, len(parents)):
+        raise RemoteError("event with an impossible height")
     if topic_fault(topic):
         raise RemoteError("event with an impossible topic")
-    return EventRecord(topic, publisher, sequence, time_us, payload, headers, parents)
+    return EventRecord(topic, publisher, sequence, time_us, payload, headers, parents, height)
 
 
 def _after(block: bytes, at: int, expected: bytes) -> int:
