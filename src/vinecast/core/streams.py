@@ -1,0 +1,103 @@
+"""Durable streams: what a node's machine asks of the place where it keeps events, and what is told back.
+
+A stream is all events of a topic that have a height (``core/records``), a graph by their parents. A node keeps
+an event only when it keeps its parents too, or has decided to do without what lies before it: so what is kept
+has no holes above its *floor*, and every node that keeps the same events finds the same order in them, by
+height, then content id. Besides, each node numbers events as it keeps them: *positions*, from 1, are what a
+consumer's offset counts; they respect parents, and are the node's own.
+
+Keeping is not instant. A machine says ``Keep``, the event can be read back at once, and ``Kept`` tells it when
+it is safe against a crash: only then may it say so to others.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from vinecast.core.seals import Sealed
+
+
+class Keeping(NamedTuple):
+    """An event in its place."""
+
+    position: int
+    sealed: Sealed
+
+
+class StreamState(NamedTuple):
+    """A stream as far as a node keeps it."""
+
+    heads: tuple[bytes, ...]
+    """Events that no kept event follows, by content id."""
+    first: int
+    """The lowest position that is still kept; one more than the last where nothing is."""
+    last: int
+    """The highest position that was ever given; 0 before the first."""
+    floor: int
+    """Parents that are not kept are missed only by events above this height; 0: all is kept."""
+
+
+EMPTY = StreamState((), 1, 0, 0)
+
+
+class Streams(Protocol):
+    """Where events are kept: on disk, or in the memory of a simulated node. Reading never waits."""
+
+    def state(self, topic: str) -> StreamState:
+        """A stream; EMPTY when nothing is known of it."""
+        ...
+
+    def height_of(self, cid: bytes) -> int:
+        """The height of an event that is kept or was (and is not kept any longer); 0 when it never was."""
+        ...
+
+    def get(self, cid: bytes) -> Sealed | None:
+        """An event that is kept."""
+        ...
+
+    def after(self, topic: str, position: int, count: int) -> list[Keeping]:
+        """The next events after a position, in the order of positions."""
+        ...
+
+    def in_order(self, topic: str, after: tuple[int, bytes], count: int) -> list[Keeping]:
+        """The next events after (height, content id), in the order that all nodes share."""
+        ...
+
+    def position_of(self, cid: bytes) -> int:
+        """The position of an event that is kept; 0 when it is not."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Effect: keep events, in this order; each one's parents are kept already, come before it, or lie below
+    the floor."""
+
+    events: tuple[Sealed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetFloor:
+    """Effect: do without what a stream has at or below this height."""
+
+    topic: str
+    floor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Event: these are safe now."""
+
+    cids: tuple[bytes, ...]
+
+
+class StreamSink(Protocol):
+    """The other half of the place where events are kept, for whoever carries effects out."""
+
+    def keep(self, events: Sequence[Sealed]) -> None:
+        """Carry out ``Keep``: readable at once, safe later."""
+        ...
+
+    def set_floor(self, topic: str, floor: int) -> None:
+        """Carry out ``SetFloor``."""
+        ...
