@@ -1,13 +1,13 @@
 """Durable streams: what a node's machine asks of the place where it keeps events, and what is told back.
 
-A stream is all events of a topic that have a height (``core/records``), a graph by their parents. A node keeps
-an event only when it keeps its parents too, or has decided to do without what lies before it: so what is kept
+A stream is all events of a topic that have a height (``core/records``), a graph by their parents. A node
+keeps an event only when it keeps its parents too, or has decided to do without what lies before it: so what is kept
 has no holes above its *floor*, and every node that keeps the same events finds the same order in them, by
 height, then content id. Besides, each node numbers events as it keeps them: *positions*, from 1, are what a
 consumer's offset counts; they respect parents, and are the node's own.
 
-Keeping is not instant. A machine says ``Keep``, the event can be read back at once, and ``Kept`` tells it when
-it is safe against a crash: only then may it say so to others.
+Keeping is not instant. A machine says ``Keep``, the event can be read back at once, and ``Kept`` tells it
+when it is safe against a crash: only then may it say so to others.
 """
 
 from collections.abc import Sequence
