@@ -11,7 +11,9 @@ and another refuses would be a hole in the network, so they are constants and no
 fixed sentences that say nothing of what was sent, fit to be counted).
 """
 
+import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -60,8 +62,20 @@ _PUBLISHER += head(BYTES, PUBLIC_KEY_BYTES)
 _PLAIN = _HEIGHT + head(NUMBER, 0) + _HEADERS + head(MAP, 0) + _PARENTS + head(LIST, 0) + _PAYLOAD
 """Between the topic and the payload of an event outside streams, without headers, as most are."""
 _PLAIN_TIME = _TIME + head(NUMBER, 1 << 32)[:1]
-_PLAIN_TOPIC = len(_PLAIN_TIME) + 8
-"""Where the topic begins after a number of eight bytes."""
+_front = struct.Struct(f">{len(_PLAIN_TIME)}sQ{len(_TOPIC)}sB")
+"""The start of such a block, if its time is of this century: until the first byte of the topic's head."""
+_size = struct.Struct(">BH")
+_NUMBERS = (("B", 0, 23), ("B", 24, 2**8 - 1), ("H", 2**8, 2**16 - 1), ("I", 2**16, 2**32 - 1))
+_ENDS = {
+    end.size: (end, before, least, most)
+    for code, least, most in (*_NUMBERS, ("Q", 2**32, NUMBER_MAX))
+    for before in (_SEQUENCE + (head(NUMBER, least)[:1] if least else b""),)
+    for end in (struct.Struct(f">{len(before)}s{code}{len(_PUBLISHER)}s{PUBLIC_KEY_BYTES}s"),)
+}
+"""What follows the payload has one of five lengths, by the width of the sequence number: how to read it, what
+stands before the number, and which numbers have this width."""
+TOPICS_READ = 1024
+"""Topics that need not be read again (ours), some hundred bytes each."""
 
 BLOCK_BYTES_MAX = (
     sum(map(len, (_TIME, _TOPIC, _HEIGHT, _HEADERS, _PARENTS, _PAYLOAD, _SEQUENCE, _PUBLISHER)))
@@ -77,6 +91,9 @@ BLOCK_BYTES_MAX = (
 )
 """No record's block is larger: what a frame must have room for."""
 
+
+_TEXT_HEAD, _BYTES_HEAD = TEXT << 5, BYTES << 5
+_new = tuple.__new__
 
 NO_HEADERS: Mapping[str, str | bytes] = MappingProxyType({})
 
@@ -210,47 +227,54 @@ def decode(block: bytes) -> EventRecord:
     """The record in a block that came from anywhere. RemoteError unless ``encode`` gives these very bytes."""
     try:
         record = _decode_plain(block)
-    except (IndexError, UnicodeDecodeError):
+    except (IndexError, struct.error):
         record = None
     return record or _decode_any(block)
 
 
 def _decode_plain(block: bytes) -> EventRecord | None:
-    """The record of a block that looks as most do: a time of this century, a short topic, no stream and no
-    headers, a payload of up to 64 KiB. None, or any error, for all others: nothing is said about them."""
-    if not block.startswith(_PLAIN_TIME) or not block.startswith(_TOPIC, _PLAIN_TOPIC):
-        return None
-    at = _PLAIN_TOPIC + len(_TOPIC) + 1
-    end = at + block[at - 1] - (TEXT << 5)
-    if not at < end < at + 24 or not block.startswith(_PLAIN, end):
-        return None
-    topic = block[at:end].decode()
-    at = end + len(_PLAIN) + 2
-    width = block[at - 2]
-    if width == BYTES << 5 | 24:
-        length = block[at - 1]
-        least = 24
-    elif width == BYTES << 5 | 25:
-        length, at = block[at - 1] << 8 | block[at], at + 1
-        least = 256
+    """The record of a block that looks as most do: a time of this century, outside streams, no headers,
+    a payload of up to 64 KiB. None, or any error, for all others: nothing is said about them."""
+    start, time_us, key, width = _front.unpack_from(block)
+    at = _front.size
+    end = at + (width - _TEXT_HEAD if width != _TEXT_HEAD | 24 else 1 + block[at]) + len(_PLAIN)
+    topic = _topic_before_payload(block[at - 1 : end])
+    width, length = _size.unpack_from(block, end)
+    if width == _BYTES_HEAD | 25:
+        at, least = end + 3, 256
+    elif width == _BYTES_HEAD | 24:
+        at, least, length = end + 2, 24, length >> 8
     else:
-        return None
+        at, least, length = end + 1, 0, width - _BYTES_HEAD
+        if length >= 24:
+            return None
     end = at + length
-    if length < least or not block.startswith(_SEQUENCE, end):
+    if length < least or len(block) - end not in _ENDS:
         return None
-    payload = block[at:end]
-    sequence, at = read_head(block, end + len(_SEQUENCE), NUMBER)
-    publisher = block[at + len(_PUBLISHER) :]
-    time_us = int.from_bytes(block[_PLAIN_TOPIC - 8 : _PLAIN_TOPIC], "big")
+    rest, expected, least, most = _ENDS[len(block) - end]
+    before, sequence, after, publisher = rest.unpack_from(block, end)
     if (
-        len(publisher) != PUBLIC_KEY_BYTES
-        or not block.startswith(_PUBLISHER, at)
+        start != _PLAIN_TIME
+        or key != _TOPIC
+        or not topic
+        or before != expected
+        or after != _PUBLISHER
+        or not least <= sequence <= most
         or not 1 << 32 <= time_us <= TIME_MAX
-        or sequence > NUMBER_MAX
-        or topic_fault(topic)
     ):
         return None
-    return EventRecord(topic, publisher, sequence, time_us, payload)
+    return _new(EventRecord, (topic, publisher, sequence, time_us, block[at:end], NO_HEADERS, (), 0))
+
+
+@lru_cache(TOPICS_READ)
+def _topic_before_payload(between: bytes) -> str:
+    """The topic in the bytes from its head to that of the payload, in a block as above; empty where
+    they are something else."""
+    try:
+        topic, end = read_text(between, 0, TOPIC_BYTES_MAX)
+    except RemoteError:
+        return ""
+    return topic if between[end:] == _PLAIN and not topic_fault(topic) else ""
 
 
 def _decode_any(block: bytes) -> EventRecord:
