@@ -1,10 +1,10 @@
 """Durable streams: what a node's machine asks of the place where it keeps events, and what is told back.
 
 A stream is all events of a topic that have a height (``core/records``), a graph by their parents. A node
-keeps an event only when it keeps its parents too, or has decided to do without what lies before it: so what is kept
-has no holes above its *floor*, and every node that keeps the same events finds the same order in them, by
-height, then content id. Besides, each node numbers events as it keeps them: *positions*, from 1, are what a
-consumer's offset counts; they respect parents, and are the node's own.
+keeps an event only when it keeps its parents too, or has decided to do without what lies before it: so what
+is kept has no holes above its *floor*, and every node that keeps the same events finds the same order in
+them, by height, then content id. Besides, each node numbers events as it keeps them: *positions*, from 1, are
+what a consumer's offset counts; they respect parents, and are the node's own.
 
 Keeping is not instant. A machine says ``Keep``, the event can be read back at once, and ``Kept`` tells it
 when it is safe against a crash: only then may it say so to others.
@@ -28,7 +28,8 @@ class StreamState(NamedTuple):
     """A stream as far as a node keeps it."""
 
     heads: tuple[bytes, ...]
-    """Events that no kept event follows, by content id."""
+    """Events that none follows that is kept or was, by content id, the highest first. A head that is not
+    kept any longer stays a head, so that whoever publishes next goes on where the stream was."""
     first: int
     """The lowest position that is still kept; one more than the last where nothing is."""
     last: int
@@ -47,8 +48,13 @@ class Streams(Protocol):
         """A stream; EMPTY when nothing is known of it."""
         ...
 
-    def height_of(self, cid: bytes) -> int:
-        """The height of an event that is kept or was (and is not kept any longer); 0 when it never was."""
+    def topics(self) -> list[str]:
+        """All streams that something is known of, by name."""
+        ...
+
+    def height_of(self, topic: str, cid: bytes) -> int:
+        """The height of an event of this stream that is kept, is a head, or was forgotten not long ago; 0 for
+        all others: they never were kept, lie far below the floor, or belong to another stream."""
         ...
 
     def get(self, cid: bytes) -> Sealed | None:
@@ -94,10 +100,23 @@ class Kept:
 class StreamSink(Protocol):
     """The other half of the place where events are kept, for whoever carries effects out."""
 
-    def keep(self, events: Sequence[Sealed]) -> None:
-        """Carry out ``Keep``: readable at once, safe later."""
+    def keep(self, events: Sequence[Sealed], now_us: int) -> None:
+        """Carry out ``Keep``: readable at once, safe later. What is kept already is left as it is."""
         ...
 
     def set_floor(self, topic: str, floor: int) -> None:
         """Carry out ``SetFloor``."""
+        ...
+
+
+class Consumers(Protocol):
+    """How far named readers have come, kept beside the streams that they read."""
+
+    def offset(self, consumer: str, topic: str) -> int:
+        """The last position that a consumer acknowledged; 0 before the first."""
+        ...
+
+    def ack(self, consumer: str, topic: str, position: int) -> None:
+        """Note that a consumer is done with all up to a position; it never goes back. Safe when all that was
+        kept before is. InputError when the stream has no such position."""
         ...
