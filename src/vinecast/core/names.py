@@ -68,6 +68,7 @@ NAME_BYTES_MAX = (
 )
 """No name record's block is larger."""
 
+_KEY_DOMAIN = b"vinecast name"
 _NAME_DOMAIN, _HEIR_DOMAIN = b"vinecast name 1\0", b"vinecast heir 1\0"
 
 
@@ -110,8 +111,11 @@ class NameRecord(NamedTuple):
 
 
 def name_key(owner: bytes, topic: str) -> bytes:
-    """The key under which a topic's name record is found: 32 bytes that nobody can choose."""
-    return hashlib.sha256(b"name:" + owner + topic.encode()).digest()
+    """The key under which a topic's name record is found: 32 bytes that nobody can choose.
+
+    It is made by another hash function than content ids, so that no block has this key.
+    """
+    return hashlib.blake2b(owner + topic.encode(), digest_size=32, person=_KEY_DOMAIN).digest()
 
 
 def replaces(record: NameRecord, known: NameRecord) -> bool:
