@@ -1,0 +1,332 @@
+"""Kademlia's operations: begun by the application or by upkeep, driven by answers and by time running out."""
+
+from dataclasses import dataclass
+
+from vinecast.core.circle import BITS
+from vinecast.core.errors import InputError
+from vinecast.core.events import Count, Effect, Message, Send, SetTimer
+from vinecast.core.machine import NOBODY
+from vinecast.protocols.kademlia.buckets import KEY_BYTES, Buckets, Keys, key_of_point, point_of
+from vinecast.protocols.kademlia.config import KademliaConfig
+from vinecast.protocols.kademlia.lookup import Lookup
+from vinecast.protocols.kademlia.messages import (
+    PEERS,
+    PROVIDERS,
+    VALUE,
+    KademliaAnswer,
+    KademliaFind,
+    KademliaPing,
+    KademliaPong,
+    KademliaProvide,
+    KademliaStore,
+    KademliaStored,
+)
+from vinecast.protocols.kademlia.storage import Storage
+from vinecast.protocols.kademlia.tasks import Found, Operation, Request, Requests, Task, Validator, is_block
+
+TIMEOUT_TIMER = "kademlia.timeout"
+
+_WANT = {Operation.GET: VALUE, Operation.PROVIDERS: PROVIDERS}
+
+
+@dataclass(slots=True)
+class Own:
+    """What the node itself has put, or, without a value, provides."""
+
+    value: bytes
+    due_us: int
+    """When it says so again."""
+
+
+class Operations:
+    """The part of the machine that works at operations. See ``Kademlia`` for its arguments."""
+
+    def __init__(
+        self, config: KademliaConfig, seed: int, me: int, keys: Keys, validator: Validator | None
+    ) -> None:
+        self.config = config
+        self.seed = seed
+        self.me = me
+        self.buckets = Buckets(keys, me, config.nearest)
+        self.storage = Storage(config, self.buckets.point)
+        self.requests = Requests()
+        self.tasks: dict[tuple[Operation, bytes], Task] = {}
+        self.own: dict[tuple[Operation, bytes], Own] = {}
+        self.contacts: list[int] = []
+        self.joined = False
+        self._validator = validator
+        self._own_key = key_of_point(self.buckets.point)
+        self._results: list[Found] = []
+        self._waits = False
+        self._pinged: dict[int, None] = {}
+        self._touched_us = [0] * BITS
+        """When something was last looked up in the range of each bucket."""
+
+    # What a system asks. Keys have 32 bytes, and the result is a ``Found``.
+
+    def closest(self, key: bytes, now_us: int) -> list[Effect]:
+        """Find the k nodes that are nearest to a key."""
+        return self._begin(Operation.CLOSEST, key, now_us)
+
+    def get(self, key: bytes, now_us: int) -> list[Effect]:
+        """Find a key's value: a block as soon as somebody has it, else the best that the k nearest have."""
+        return self._begin(Operation.GET, key, now_us)
+
+    def providers(self, key: bytes, now_us: int) -> list[Effect]:
+        """Find peers that have what belongs to a key."""
+        return self._begin(Operation.PROVIDERS, key, now_us)
+
+    def put(self, key: bytes, value: bytes, now_us: int) -> list[Effect]:
+        """Store a value at the k nearest, now and again until it is forgotten."""
+        if not 0 < len(value) <= self.config.value_bytes_max:
+            raise InputError(f"a value has 1 to {self.config.value_bytes_max} bytes, not {len(value)}")
+        if not self._is_true(key, value, now_us):
+            raise InputError(
+                "a value must be the block that its key is the hash of, or be signed for its key"
+            )
+        own = self.own.get((Operation.PUT, key))
+        if own is not None and self._better(key, own.value, value) != value:
+            raise InputError("this node has put a newer value under this key")
+        return self._own(Operation.PUT, key, value, now_us)
+
+    def provide(self, key: bytes, now_us: int) -> list[Effect]:
+        """Let the k nearest tell others that this node has what belongs to a key, until it is forgotten."""
+        return self._own(Operation.PROVIDE, key, b"", now_us)
+
+    def forget(self, key: bytes) -> None:
+        """Neither put nor provide a key again; what others keep will expire."""
+        self.own.pop((Operation.PUT, key), None)
+        self.own.pop((Operation.PROVIDE, key), None)
+
+    def take_results(self) -> list[Found]:
+        """Operations that are over since this was last asked."""
+        results, self._results = self._results, []
+        return results
+
+    def _own(self, operation: Operation, key: bytes, value: bytes, now_us: int) -> list[Effect]:
+        if (operation, key) not in self.own and len(self.own) >= self.config.own_max:
+            raise InputError(f"a node puts and provides at most {self.config.own_max} keys")
+        self.own[operation, key] = Own(value, now_us + self.config.expire_us // 2)
+        return self._begin(operation, key, now_us)
+
+    # Values.
+
+    def _is_true(self, key: bytes, value: bytes, now_us: int) -> bool:
+        if len(key) != KEY_BYTES:
+            return False
+        return is_block(key, value) or (
+            self._validator is not None and self._validator.check(key, value, now_us)
+        )
+
+    def _better(self, key: bytes, old: bytes, new: bytes) -> bytes:
+        """Which of two true values of a key counts; the old one where they are as good."""
+        if not old or old == new or self._validator is None:
+            return old or new
+        return (old, new)[self._validator.select((old, new))]
+
+    def _value(self, key: bytes) -> bytes:
+        """The value that this node has for a key, its own or one that it keeps; empty when it has none."""
+        own, held = self.own.get((Operation.PUT, key)), self.storage.value(key)
+        if own is None:
+            return b"" if held is None else held.value
+        return own.value if held is None else self._better(key, own.value, held.value)
+
+    def _providers(self, key: bytes) -> list[int]:
+        """Peers that told this node so, those who said it last first; a number that has changed hands since
+        is nobody's word."""
+        keys = self.buckets.keys
+        return [held.provider for held in self.storage.providers(key) if keys[held.provider] == held.sender]
+
+    # Tasks.
+
+    def _begin(
+        self, operation: Operation, key: bytes, now_us: int, told: bool = True, through: int = NOBODY
+    ) -> list[Effect]:
+        """Begin an operation, unless it is under way. ``through``: somebody who is asked in any case"""
+        if len(key) != KEY_BYTES:
+            raise InputError(f"a key has {KEY_BYTES} bytes, not {len(key)}")
+        task = self.tasks.get((operation, key))
+        if task is not None:
+            task.told |= told
+            return []
+        if len(self.tasks) >= self.config.tasks_max:
+            if told:
+                self._results.append(Found(operation, key, ()))
+            return [Count("kademlia.refused_tasks")]
+        config, point = self.config, point_of(key)
+        lookup = Lookup(
+            self.buckets.keys, self.me, point, config.nearest, config.parallel, config.asked_max, through
+        )
+        if point != self.buckets.point:
+            self._touched_us[(point ^ self.buckets.point).bit_length() - 1] = now_us
+        task = self.tasks[operation, key] = Task(operation, key, lookup, told)
+        if operation is Operation.GET:
+            value = self._value(key)
+            if value and self._take_value(task, self.me, value):
+                return self._finish(task, now_us)
+        elif operation is Operation.PROVIDERS:
+            task.providers.update(dict.fromkeys(self._providers(key)))
+        return self._set_out(task, now_us)
+
+    def _set_out(self, task: Task, now_us: int) -> list[Effect]:
+        """Begin with the nearest that the node knows; before it has joined only to look itself up."""
+        if not self.joined and task.key != self._own_key:
+            return []
+        known = self.buckets.closest(task.lookup.point, self.config.nearest)
+        task.lookup.offer(known if len(known) == self.config.nearest else [*known, *self.contacts])
+        return self._advance(task, now_us)
+
+    def _advance(self, task: Task, now_us: int) -> list[Effect]:
+        """Ask whoever is next; where the lookup ends, store or finish."""
+        effects: list[Effect] = []
+        want = _WANT.get(task.operation, PEERS)
+        for peer in task.lookup.take_next():
+            number = self.requests.next_number()
+            effects += self._ask(peer, number, KademliaFind(number, task.key, want), task, now_us)
+        return effects + self._conclude(task, now_us) if task.lookup.done else effects
+
+    def _conclude(self, task: Task, now_us: int) -> list[Effect]:
+        """The lookup is over."""
+        if task.operation not in (Operation.PUT, Operation.PROVIDE):
+            return self._finish(task, now_us)
+        task.storing = {}
+        effects: list[Effect] = []
+        for peer in task.lookup.nearest:
+            if peer == self.me:
+                task.stored.append(peer)
+                continue
+            number = self.requests.next_number()
+            message = self._to_store(task, number, now_us)
+            if message is not None:
+                task.storing[peer] = None
+                effects += self._ask(peer, number, message, task, now_us)
+        return effects if task.storing else effects + self._finish(task, now_us)
+
+    def _to_store(self, task: Task, number: int, now_us: int) -> Message | None:
+        """What goes to those who should keep it; nothing when it was forgotten meanwhile."""
+        if task.operation is Operation.PROVIDE:
+            return KademliaProvide(number, task.key)
+        value, held = self._value(task.key), self.storage.value(task.key)
+        if not value:
+            return None
+        left_us = self.config.expire_us
+        if (Operation.PUT, task.key) not in self.own and held is not None:
+            left_us = held.expires_us - now_us
+        return KademliaStore(number, task.key, value, left_us)
+
+    def _finish(self, task: Task, now_us: int) -> list[Effect]:
+        """Tell the result, to whoever wants it."""
+        del self.tasks[task.operation, task.key]
+        task.over = True
+        peers: list[int] = task.stored
+        match task.operation:
+            case Operation.CLOSEST:
+                peers = task.lookup.nearest
+            case Operation.GET:
+                peers = [peer for peer, value in task.holders.items() if value == task.value]
+            case Operation.PROVIDERS:
+                peers = list(task.providers)
+        if task.told:
+            self._results.append(Found(task.operation, task.key, tuple(peers), task.value))
+        return self._after(task, now_us)
+
+    def _after(self, task: Task, now_us: int) -> list[Effect]:
+        """What else follows from the end of an operation."""
+        raise NotImplementedError
+
+    # Requests and what comes of them.
+
+    def _ask(self, peer: int, number: int, message: Message, task: Task | None, now_us: int) -> list[Effect]:
+        due_us = now_us + self.config.timeout_us
+        self.requests.add(number, Request(peer, message, task, self.config.tries - 1, due_us))
+        return [Send(peer, message), *self._wait(self.config.timeout_us)]
+
+    def _wait(self, after_us: int) -> list[Effect]:
+        """One timer is enough: requests fall due in the order in which they were sent."""
+        if self._waits:
+            return []
+        self._waits = True
+        return [SetTimer(TIMEOUT_TIMER, after_us)]
+
+    def _time_out(self, now_us: int) -> list[Effect]:
+        """Ask again who has not answered, or give it up."""
+        self._waits = False
+        effects: list[Effect] = []
+        for number, request in self.requests.take_due(now_us):
+            if not request.tries:
+                effects += self._fail(request, now_us)
+                continue
+            request.tries -= 1
+            request.due_us = now_us + self.config.timeout_us
+            self.requests.add(number, request)
+            effects.append(Send(request.peer, request.message))
+            task = request.task
+            if task is not None and not task.over and task.storing is None:
+                task.lookup.slow(request.peer)
+                effects += self._advance(task, now_us)
+        first_us = self.requests.first_due_us
+        return effects if first_us is None else effects + self._wait(max(first_us - now_us, 1))
+
+    def _fail(self, request: Request, now_us: int) -> list[Effect]:
+        """A peer did not answer: it is gone, and the task goes on without it."""
+        self.buckets.drop(request.peer)
+        self._pinged.pop(request.peer, None)
+        task, effects = request.task, [Count("kademlia.silent")]
+        if task is None or task.over:
+            return list(effects)
+        if task.storing is not None:
+            return [*effects, *self._settle(task, request, False, now_us)]
+        task.lookup.fail(request.peer)
+        return [*effects, *self._advance(task, now_us)]
+
+    def _answered(self, sender: int, message: object, number: int, now_us: int) -> list[Effect]:
+        """Somebody answers. What was not asked is not heard; what does not fit is no answer."""
+        request = self.requests.take(number, sender)
+        if request is None:
+            return [Count("kademlia.late")]
+        task = request.task
+        match request.message, message:
+            case KademliaFind(), KademliaAnswer():
+                return self._take_answer(task, sender, message, now_us) if task is not None else []
+            case ((KademliaStore() | KademliaProvide()), KademliaStored(_, taken)):
+                return self._settle(task, request, taken, now_us) if task is not None else []
+            case KademliaPing(), KademliaPong():
+                return []
+            case _:
+                return [Count("kademlia.refused"), *self._fail(request, now_us)]
+
+    def _take_answer(self, task: Task, peer: int, answer: KademliaAnswer, now_us: int) -> list[Effect]:
+        if task.over or task.storing is not None:
+            return []
+        effects: list[Effect] = []
+        task.lookup.answer(peer)
+        task.lookup.offer(answer.peers[: self.config.nearest])
+        if task.operation is Operation.GET and answer.value:
+            if len(answer.value) > self.config.value_bytes_max or not self._is_true(
+                task.key, answer.value, now_us
+            ):
+                effects.append(Count("kademlia.refused_values"))
+            elif self._take_value(task, peer, answer.value):
+                return self._finish(task, now_us)
+        if task.operation is Operation.PROVIDERS:
+            told = [p for p in answer.providers[: self.config.providers_max] if self.buckets.exists(p)]
+            task.providers.update(dict.fromkeys(told))
+            if len(task.providers) >= self.config.providers_max:
+                return self._finish(task, now_us)
+        return effects + self._advance(task, now_us)
+
+    def _take_value(self, task: Task, peer: int, value: bytes) -> bool:
+        """Somebody has this value. Whether there can be no better one."""
+        task.value = self._better(task.key, task.value, value)
+        task.holders[peer] = task.value if value == task.value else value
+        return is_block(task.key, value)
+
+    def _settle(self, task: Task, request: Request, taken: bool, now_us: int) -> list[Effect]:
+        """Somebody keeps what it was sent, or does not."""
+        if task.over or task.storing is None or isinstance(request.message, KademliaFind):
+            return []
+        if request.peer in task.storing:
+            del task.storing[request.peer]
+            if taken:
+                task.stored.append(request.peer)
+        return [] if task.storing else self._finish(task, now_us)
