@@ -126,6 +126,16 @@ def test_a_contact_is_met_once_and_never_oneself() -> None:
     assert row.entries == [(1, 5), (2, 0)]
 
 
+def test_a_peer_that_was_found_takes_the_last_place_of_a_full_view() -> None:
+    row = Row([(1, 5), (2, 6)], capacity=2)
+    for contact in (0, 1, NOBODY, 3):
+        rules.admit(row.peers, row.ages, row.extent, 0, contact)
+    assert row.entries == [(1, 5), (3, 0)]
+    _, sent = row.begin(me=0, cycle=1)
+    rules.admit(row.peers, row.ages, row.extent, 0, 9)
+    assert row.entries == sent[1:]  # what is in flight stays, and its partner's place is kept
+
+
 def test_a_lost_peer_is_forgotten_unless_it_is_in_flight() -> None:
     row = Row([(1, 1), (2, 2), (3, 3)])
     rules.forget(row.peers, row.ages, row.extent, 2)

@@ -54,6 +54,13 @@ class PeerLost:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerFound:
+    """A peer was met by other means than the machine's own, while the node is up."""
+
+    peer: int
+
+
+@dataclass(frozen=True, slots=True)
 class Publish:
     """The application publishes an event on a topic. ``event`` is its number or content id."""
 
@@ -78,7 +85,7 @@ class Unsubscribe:
 Command = Publish | Subscribe | Unsubscribe
 """What the application can ask for."""
 
-Event = Start | Stop | Received | TimerFired | PeerLost | Command
+Event = Start | Stop | Received | TimerFired | PeerLost | PeerFound | Command
 """What a machine can be handed."""
 
 

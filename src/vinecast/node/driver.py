@@ -22,6 +22,7 @@ from vinecast.core.events import (
     Event,
     Message,
     Observe,
+    PeerFound,
     PeerLost,
     Publish,
     Received,
@@ -42,12 +43,12 @@ from vinecast.node.codec import Codec
 from vinecast.node.conduct import Conduct, Misunderstanding
 from vinecast.node.config import PATIENCE_PERIODS
 from vinecast.node.identity import Identity, verify
+from vinecast.node.outbox import Outbox, Parcel
 from vinecast.node.peers import ME, PeerBook
 from vinecast.node.replays import Replays
 from vinecast.node.transport import BROKEN, PeerFacts, Transport
 from vinecast.node.wire import (
     CARD_BYTES_MAX,
-    HOPS_MAX,
     EventFrame,
     Frame,
     Gossip,
@@ -125,9 +126,8 @@ class Driver:
         self._clock = clock
         self._deliver = deliver
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._current: Sealed | None = None
-        self._frame: bytes | None = None
-        self._took = 0
+        self._outbox = Outbox(self._send_frame)
+        self._current: tuple[Sealed, Parcel] | None = None
         self._reachable: set[int] = set()
         self._running = False
         self._waiting_for_cycle: list[asyncio.Future[None]] = []
@@ -235,16 +235,24 @@ class Driver:
             self.book.topics.leave(number)
             self._renew(set(self.book.topics_of(ME)) - {topic})
 
-    def publish(self, sealed: Sealed) -> int:
-        """Send an event of one's own on its way; how many peers it was handed to."""
-        number = self.book.topics.take(sealed.record.topic)
-        if number is None:
-            self.counters["dropped: too many topics"] += 1
-            return 0
+    def publish(self, hand: Iterable[Sealed]) -> list[int]:
+        """Send events of one's own on their way; how many peers each was handed to."""
+        parcels = []
         try:
-            return self._handle_event(sealed, Publish(number, sealed.number))
+            for sealed in hand:
+                parcel = Parcel(sealed.block, sealed.seal.to_bytes())
+                parcels.append(parcel)
+                number = self.book.topics.take(sealed.record.topic)
+                if number is None:
+                    self.counters["dropped: too many topics"] += 1
+                    continue
+                try:
+                    self._handle_event(sealed, parcel, Publish(number, sealed.number))
+                finally:
+                    self.book.topics.leave(number)
         finally:
-            self.book.topics.leave(number)
+            self._outbox.flush()
+        return [parcel.taken for parcel in parcels]
 
     def is_ready(self, topic: str) -> bool:
         """Whether an event on a topic would reach this node by its ring neighbours.
@@ -325,7 +333,7 @@ class Driver:
                 self._handle(Received(sender, message))
                 self.joined.set()
             case EventFrame():
-                self._take_event(peer, frame)
+                self._take_events(peer, frame)
             case Introduction():
                 self._meet(peer, frame)
             case Leaving():
@@ -346,14 +354,32 @@ class Driver:
             self._handle(Start((number,)))
         self.joined.set()
 
-    def _take_event(self, peer: bytes, frame: EventFrame) -> None:
+    def welcome(self, peer: bytes) -> bool:
+        """Gossip with a peer that was called on; False while it has not introduced itself."""
+        number = self.book.number_of(peer)
+        if number != NOBODY and self._running:
+            self._handle(PeerFound(number))
+        return number != NOBODY
+
+    def _take_events(self, peer: bytes, frame: EventFrame) -> None:
+        """Events of a peer: what is wrong with one of them ends it, what is not wanted is left out."""
+        try:
+            for block, seal in frame.events:
+                try:
+                    self._take_event(peer, block, seal, frame.hops)
+                except Misunderstanding as error:
+                    self.counters[f"refused: {error}"] += 1
+        finally:
+            self._outbox.flush()
+
+    def _take_event(self, peer: bytes, block: bytes, seal: bytes, hops: int) -> None:
         sender = self.book.number_of(peer)  # nobody yet, if the event overtook the sender's introduction
-        cid = cid_of(frame.block)
+        cid = cid_of(block)
         number = event_number(cid)
         if self.machine.has_seen(number):
             self.counters["events received again"] += 1
             return
-        sealed = read_sealed(frame.block, cid, frame.seal)
+        sealed = read_sealed(block, cid, seal)
         topic = self.book.topics.number_of(sealed.record.topic)
         if topic is None or not self.machine.subscribes(topic):
             if self._conduct.is_news(peer):
@@ -363,16 +389,16 @@ class Driver:
             raise RemoteError("forged event")
         if not self._replays.is_new(sealed.record.publisher, sealed.record.sequence):
             raise Misunderstanding("event replayed")
-        self._handle_event(sealed, Received(sender, PolderCastEvent(topic, number, frame.hops)))
+        event = Received(sender, PolderCastEvent(topic, number, hops))
+        self._handle_event(sealed, Parcel(block, seal), event)
 
     # In and out of the machine.
 
-    def _handle_event(self, sealed: Sealed, event: Event) -> int:
-        """Handle something about one event; how many peers it was handed to."""
-        self._current, self._frame, self._took = sealed, None, 0
+    def _handle_event(self, sealed: Sealed, parcel: Parcel, event: Event) -> None:
+        """Handle something about one event; what is sent of it waits in the outbox."""
+        self._current = sealed, parcel
         try:
             self._handle(event)
-            return self._took
         finally:
             self._current = None
 
@@ -382,42 +408,36 @@ class Driver:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
+            case Send(to, PolderCastEvent(hops=hops), otherwise):
+                assert self._current is not None
+                self._outbox.put(to, hops, self._current[1], otherwise)
             case Send(to, message, otherwise):
-                if self._send(to, message) or (otherwise != NOBODY and self._send(otherwise, message)):
-                    self._took += 1
+                _ = self._send(to, message) or (otherwise != NOBODY and self._send(otherwise, message))
             case SetTimer(name, after_us):
                 self._set_timer(name, after_us)
             case Deliver(_, _, hops):
                 assert self._current is not None
-                self._deliver(self._current, hops)
+                self._deliver(self._current[0], hops)
             case Observe(kind=kind, reason=reason):
                 self.counters[f"{_OBSERVED[kind]}: {reason}" if reason else _OBSERVED[kind]] += 1
                 self._observed.append((self._clock.wall_us(), effect))
             case Count(name, by):
                 self.counters[name] += by
 
-    def _event_frame(self, hops: int) -> bytes:
-        """The frame of the event in hand; the same for all that it is sent to."""
-        if self._frame is None:
-            assert self._current is not None
-            seal = self._current.seal.to_bytes()
-            self._frame = encode(EventFrame(min(hops, HOPS_MAX), self._current.block, seal))
-        return self._frame
-
     def _send(self, to: int, message: Message) -> bool:
+        return self._send_frame(to, encode(self._codec.pack(self.book.id_of(to), message)))
+
+    def _send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
+        """Send a frame; ``things``: messages or events in it."""
         peer = self.book.id_of(to)
-        if isinstance(message, PolderCastEvent):
-            data = self._event_frame(message.hops)
-        else:
-            data = encode(self._codec.pack(peer, message))
         try:
-            sent = self.transport.send(peer, self.book.address_of(to), data)
+            sent = self.transport.send(peer, self.book.address_of(to), frame)
         except InputError:
-            self.counters["dropped: frame too large"] += 1
+            self.counters["dropped: frame too large"] += things
             sent = False
         if not sent:
             self._codec.forget_link(peer)  # what was to go out first did not
-            self.counters["dropped: peer cannot take more"] += 1
+            self.counters["dropped: peer cannot take more"] += things
         return sent
 
     def _set_timer(self, name: str, after_us: int) -> None:

@@ -14,7 +14,6 @@ kept there, so that a node that comes back is the same one and finds the network
 import asyncio
 import logging
 import os
-import random
 import threading
 import time
 from collections.abc import Iterable
@@ -23,10 +22,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
-from vinecast.core.errors import InputError, RemoteError
+from vinecast.core.errors import InputError
 from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
 from vinecast.core.seals import Sealed
 from vinecast.node.address import Address
+from vinecast.node.company import Company
 from vinecast.node.config import NodeConfig
 from vinecast.node.driver import Driver
 from vinecast.node.identity import Identity
@@ -43,7 +43,6 @@ log = logging.getLogger("vinecast.node")
 
 FOLLOWED_A_CYCLE = 256  # ours: topics that a pattern takes up in one cycle, at the most
 REMEMBERED_PEERS = 64  # ours: of those met lately, so many are written down each minute
-JOIN_LOOK_S = 0.02  # ours: between two looks whether a peer has introduced itself
 JOINING_CYCLES = 60  # ours: cycles without meeting anybody after which a node counts as alone
 MINUTE_S = 60.0
 _CARD = "card version"
@@ -178,7 +177,9 @@ class Node:
         self._driver.subscribe(self._store.subscriptions())
         assert self._store is not None
         self._store.mark_on(time.time_ns() // 1000)
-        self._tasks = [asyncio.create_task(work) for work in (self._keep_company(), self._keep_books())]
+        company = Company(self._driver, self._store, self._join, config.transport.dial_s, self.join_trouble)
+        works = (company.keep(), self._keep_following(), self._keep_books())
+        self._tasks = [asyncio.create_task(work) for work in works]
 
     def _note_card(self, version: int) -> None:
         """Remember a card's version: the next one must be higher, whatever the clock says then."""
@@ -375,40 +376,10 @@ class Node:
 
     # In the background.
 
-    async def _keep_company(self) -> None:
-        """Find somebody whenever nobody is known: those that were given, then those last met."""
-        driver, store = self.driver, self._store
-        assert store is not None
-        wait_s = 0.1
-        while True:
-            if driver.machine.cyclon.view.size == 0:
-                met = [peer.address for peer in store.peers()]
-                for address in dict.fromkeys((*self._join, *met)):
-                    await self._try(address)
-                    if driver.machine.cyclon.view.size:
-                        break
-                await asyncio.sleep(wait_s * (0.5 + random.random()))
-                wait_s = min(2 * wait_s, 10.0)
-            else:
-                wait_s = 0.1
-                self._follow_patterns()
-                if not await driver.next_cycle():
-                    return
-
-    async def _try(self, address: Address) -> None:
-        if str(address) == self.address:
-            return
-        driver = self.driver
-        try:
-            peer = await driver.transport.connect(address)
-            async with asyncio.timeout(self.config.transport.dial_s):
-                while not driver.joined.is_set():
-                    if not driver.transport.is_linked(peer):
-                        raise RemoteError("it left without a word")
-                    await asyncio.sleep(JOIN_LOOK_S)
-        except (RemoteError, TimeoutError) as error:
-            self.join_trouble[str(address)] = str(error) or "no answer in time"
-            log.info("could not join at %s: %s", address, error)
+    async def _keep_following(self) -> None:
+        """Look at each cycle whether patterns ask for more topics."""
+        while await self.driver.next_cycle():
+            self._follow_patterns()
 
     def _follow_patterns(self) -> None:
         """Read topics that a pattern asks for and that have become known."""

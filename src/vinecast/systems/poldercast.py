@@ -33,6 +33,7 @@ from vinecast.core.events import (
     Effect,
     Event,
     Observe,
+    PeerFound,
     PeerLost,
     Publish,
     Received,
@@ -192,7 +193,7 @@ class PolderCast:
                 return self.vicinity.handle(event, now_us) if self.config.with_vicinity else []
             case Received(_, RingsRequest() | RingsAnswer()):
                 return self.rings.handle(event, now_us)
-            case Received():
+            case Received() | PeerFound():
                 return self.cyclon.handle(event, now_us)
             case TimerFired(name):
                 return self._ring(name, event, now_us)

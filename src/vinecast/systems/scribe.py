@@ -16,6 +16,7 @@ from vinecast.core.events import (
     Count,
     Effect,
     Event,
+    PeerFound,
     PeerLost,
     Publish,
     Received,
@@ -152,6 +153,8 @@ class Scribe:
                 return self.tree.reroute(now_us)
             case Stop():
                 return self.pastry.say_goodbye(self.tree.children) + self.tree.handle(event, now_us)
+            case PeerFound():
+                return []  # Pastry has its own ways of finding peers
             case TimerFired() | PeerLost():
                 return self.pastry.handle(event, now_us) + self.tree.handle(event, now_us)
 

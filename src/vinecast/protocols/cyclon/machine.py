@@ -13,7 +13,18 @@ import numpy as np
 
 from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
-from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
+from vinecast.core.events import (
+    Count,
+    Effect,
+    Event,
+    PeerFound,
+    PeerLost,
+    Received,
+    Send,
+    SetTimer,
+    Start,
+    TimerFired,
+)
 from vinecast.core.machine import NOBODY, SECOND_US
 from vinecast.protocols.cyclon import rules
 from vinecast.protocols.cyclon.rules import SENT, SIZE, Ages, Peers
@@ -95,6 +106,9 @@ class Cyclon:
                 return self._start(contacts)
             case PeerLost(peer):
                 return self._forget(peer)
+            case PeerFound(peer):
+                rules.admit(self.peers, self.ages, self.extent, self.me, peer)
+                return []
             case _:
                 return []
 

@@ -229,6 +229,18 @@ def meet(peers: Peers, ages: Ages, extent: Extent, me: int, contact: int) -> Non
 
 
 @rule
+def admit(peers: Peers, ages: Ages, extent: Extent, me: int, contact: int) -> None:
+    """Take in a peer known from outside, age 0, in the place of the last entry where there is no room."""
+    size = int(extent[SIZE])
+    sent = int(extent[SENT])
+    room = peers.size - (1 if sent > 0 else 0)
+    locked = sent - 1 if sent > 0 else 0
+    if size == room and locked < size and contact not in (me, NOBODY) and not knows(peers, size, contact):
+        extent[SIZE] = size - 1
+    meet(peers, ages, extent, me, contact)
+
+
+@rule
 def forget(peers: Peers, ages: Ages, extent: Extent, peer: int) -> None:
     """Drop the entry of a peer that is known to be gone; a locked one stays until the exchange ends."""
     size = int(extent[SIZE])
