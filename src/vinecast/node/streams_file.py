@@ -1,0 +1,203 @@
+"""The file of a node's streams: SQLite, opened with suspicion, written in batches. Knows no event loop.
+
+It lies beside the node's store, whose lock guards the folder for both. Before anything is written the file is
+checked: one that is torn, of a newer Vinecast, of another program or of another node is left as it is, with
+one sentence about it. Its pages are not all read at the start, since that would take as long as the streams
+are large; but every event is checked against its content id when it is read.
+
+Write-ahead log, ``synchronous = FULL``: what was committed is safe, even against a power failure. Reading has
+a connection of its own (``node/streams_reader``).
+"""
+
+import os
+import sqlite3
+from collections.abc import Collection
+from pathlib import Path
+
+from vinecast.core.errors import InputError
+from vinecast.core.streams_book import FORGOTTEN_MAX
+from vinecast.node.streams_batch import Batch, Old, position_in
+from vinecast.node.streams_reader import StreamsReader, connect, explained
+
+FILE_NAME = "streams.db"
+APPLICATION = 0x56494E53
+"""VINS: written into the file's header, so that another database is not taken for this one."""
+CACHE_KIB = 8192
+"""Of the page cache (ours): the index by content id is written all over."""
+LOG_PAGES = 2000
+"""Of the write-ahead log before its pages are copied to their places (ours)."""
+
+_SCHEMAS = (
+    """
+    CREATE TABLE identity (one INTEGER PRIMARY KEY CHECK (one = 1), node BLOB NOT NULL) STRICT;
+    CREATE TABLE streams (
+        number INTEGER PRIMARY KEY, topic TEXT NOT NULL UNIQUE,
+        first INTEGER NOT NULL, last INTEGER NOT NULL, floor INTEGER NOT NULL,
+        events INTEGER NOT NULL, bytes INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE events (
+        id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, height INTEGER NOT NULL, kept_us INTEGER NOT NULL,
+        cid BLOB NOT NULL, block BLOB NOT NULL, seal BLOB NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX events_by_cid ON events (cid);
+    CREATE UNIQUE INDEX events_in_order ON events (stream, height, cid);
+    CREATE TABLE heads (
+        stream INTEGER NOT NULL, cid BLOB NOT NULL, height INTEGER NOT NULL, PRIMARY KEY (stream, cid)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE lacking (
+        stream INTEGER NOT NULL, position INTEGER NOT NULL, parent BLOB NOT NULL,
+        PRIMARY KEY (stream, position, parent)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX lacking_by_parent ON lacking (stream, parent);
+    CREATE TABLE forgotten (
+        number INTEGER PRIMARY KEY, stream INTEGER NOT NULL, cid BLOB NOT NULL, height INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX forgotten_in_order ON forgotten (stream);
+    CREATE UNIQUE INDEX forgotten_by_cid ON forgotten (stream, cid);
+    CREATE TABLE consumers (
+        stream INTEGER NOT NULL, name TEXT NOT NULL, offset INTEGER NOT NULL, PRIMARY KEY (stream, name)
+    ) STRICT, WITHOUT ROWID;
+    """,
+)
+"""What leads from each schema version to the next, beginning with an empty file."""
+SCHEMA = len(_SCHEMAS)
+
+
+class StreamsFile:
+    """An open file. Its methods block, and only one may run at a time (on any thread); ``reader`` stands for
+    itself."""
+
+    def __init__(self, folder: Path, node: bytes) -> None:
+        """Open or create the file in a folder of the node with this id, or InputError."""
+        self.path = str(folder / FILE_NAME)
+        _make_file(folder)
+        self._database = connect(self.path)
+        try:
+            with explained(self.path):
+                self._prepare(self._check(), node)
+            self.reader = StreamsReader(self.path)
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _value(self, sql: str) -> int:
+        return int(self._database.execute(sql).fetchone()[0])
+
+    def _check(self) -> int:
+        """Which schema version the file has, 0 for a new one; it is only read."""
+        application, schema = self._value("PRAGMA application_id"), self._value("PRAGMA user_version")
+        if not application and not schema and not self._value("SELECT count(*) FROM sqlite_master"):
+            return 0
+        if application != APPLICATION or schema < 1:
+            raise InputError(f"{self.path} does not hold streams of Vinecast")
+        if schema > SCHEMA:
+            raise InputError(
+                f"the store {self.path} was written by a newer Vinecast "
+                f"(its schema is {schema}, this one knows {SCHEMA})"
+            )
+        return schema
+
+    def _prepare(self, found: int, node: bytes) -> None:
+        """Bring the file to today's schema, in one step, and make sure that it is this node's."""
+        database = self._database
+        if found:
+            owner = bytes(database.execute("SELECT node FROM identity").fetchone()[0])
+            if owner != node:
+                raise InputError(
+                    f"the store {self.path} belongs to another node, "
+                    f"{owner.hex()[:16]}… and not {node.hex()[:16]}…"
+                )
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        database.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+        if found == SCHEMA:
+            return
+        steps = "".join(_SCHEMAS[found:])
+        if not found:
+            steps += f"INSERT INTO identity VALUES (1, x'{node.hex()}');"
+        try:
+            database.executescript(
+                f"BEGIN IMMEDIATE; {steps} PRAGMA application_id = {APPLICATION};"
+                f"PRAGMA user_version = {SCHEMA}; COMMIT;"
+            )
+        except sqlite3.Error:
+            self._roll_back()
+            raise
+
+    def commit(self, batch: Batch) -> None:
+        """All of this or, with a sqlite3.Error, nothing."""
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            if batch.gone:
+                self._forget(batch.gone.values())
+            self._remember(batch)
+            self._database.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _forget(self, gone: Collection[tuple[int, Old]]) -> None:
+        many = self._database.executemany
+        many("DELETE FROM events WHERE id = ?", [(old.row,) for _, old in gone])
+        places = [(stream, position_in(old.row)) for stream, old in gone]
+        many("DELETE FROM lacking WHERE stream = ? AND position = ?", places)
+
+    def _remember(self, batch: Batch) -> None:
+        many = self._database.executemany
+        many("DELETE FROM forgotten WHERE stream = ? AND cid = ?", batch.forgotten)
+        forgotten = [(*key, height) for key, height in batch.forgotten.items() if height]
+        many("INSERT INTO forgotten (stream, cid, height) VALUES (?, ?, ?)", forgotten)
+        for stream in {stream for stream, _, _ in forgotten}:
+            last = "SELECT number FROM forgotten WHERE stream = ? ORDER BY number DESC LIMIT 1 OFFSET ?"
+            self._database.execute(
+                f"DELETE FROM forgotten WHERE stream = ? AND number <= ({last})",
+                (stream, stream, FORGOTTEN_MAX),
+            )
+        many("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", batch.events.values())
+        lacking = [
+            (stream, position, parent)
+            for (stream, parent), positions in batch.lacking.items()
+            for position in positions
+        ]
+        many("INSERT INTO lacking VALUES (?, ?, ?)", lacking)
+        many(
+            "DELETE FROM heads WHERE stream = ? AND cid = ?",
+            [key for key, new in batch.heads.items() if not new],
+        )
+        heads = [(*key, height) for key, height in batch.heads.items() if height]
+        many("INSERT OR REPLACE INTO heads VALUES (?, ?, ?)", heads)
+        offsets = [(*key, offset) for key, offset in batch.offsets.items()]
+        many("INSERT OR REPLACE INTO consumers VALUES (?, ?, ?)", offsets)
+        many(
+            """INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (number) DO UPDATE SET
+            first = excluded.first, last = excluded.last, floor = excluded.floor,
+            events = excluded.events, bytes = excluded.bytes""",
+            batch.rows,
+        )
+
+    def _roll_back(self) -> None:
+        if self._database.in_transaction:
+            self._database.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.reader.close()
+        self._database.close()
+
+
+def _make_file(folder: Path) -> None:
+    """Make the file for its owner only, and its name safe against a power failure."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(folder / FILE_NAME, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise InputError(f"{folder} is not a folder") from None
+    except OSError as error:
+        raise InputError(f"cannot keep streams in {folder}: {error.strerror}") from error

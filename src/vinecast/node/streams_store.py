@@ -1,0 +1,278 @@
+"""A node's streams on disk: ``Streams``, ``StreamSink`` and ``Consumers`` of core/streams.
+
+Reading never waits (``node/streams_view``). Writing happens behind the node's back (``node/streams_writer``),
+and ``kept`` is told which events are safe. When too much waits to be written the store is full: it says so,
+whoever can waits for room, and whatever comes nevertheless is refused and counted.
+
+Use it from one event loop. The store has no clock: times are arguments, in microseconds since the epoch.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from vinecast.core.config import check, limited
+from vinecast.core.errors import InputError
+from vinecast.core.records import NUMBER_MAX, topic_fault
+from vinecast.core.seals import Sealed
+from vinecast.core.streams import Keeping
+from vinecast.core.streams_book import size_of
+from vinecast.core.streams_memory import check_position, count_unread
+from vinecast.core.streams_retention import Aged, Forgotten, Retention, count_going
+from vinecast.node.streams_batch import Batch, Old, position_in, row_of
+from vinecast.node.streams_file import StreamsFile
+from vinecast.node.streams_view import OpenStream, StreamsView
+from vinecast.node.streams_writer import StreamsWriter
+
+log = logging.getLogger("vinecast.node.streams")
+
+CONSUMER_BYTES_MAX = 255
+"""Of a consumer's name in UTF-8 (ours)."""
+FORGET_AT_ONCE = 256
+"""Events that retention takes in one turn of the loop (ours)."""
+REFUSED = "refused: too much waits to be written"
+
+Kept = Callable[[tuple[bytes, ...]], object]
+"""Told the content ids of events that are safe now, in the order of their keeping."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsConfig:
+    """How streams are written."""
+
+    commit_after_s: float = limited(0.005, at_least=0)
+    """How long events are collected before they are committed."""
+    waiting_bytes_max: int = limited(16 * 1024 * 1024, at_least=1)
+    """When events of so many bytes wait to be written, the store is full."""
+    retry_s: float = limited(0.5, above=0)
+    """When a commit that failed is first tried again; doubled with every further failure."""
+    retry_s_max: float = limited(30.0, above=0)
+    """The longest wait before a commit is tried again."""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+class StreamStore(StreamsView):
+    """One node's streams. Open it with ``open``."""
+
+    def __init__(
+        self, file: StreamsFile, thread: ThreadPoolExecutor, config: StreamsConfig, kept: Kept
+    ) -> None:
+        times = (config.commit_after_s, config.retry_s, config.retry_s_max)
+        super().__init__(file.reader, StreamsWriter(file, thread, *times, self._written))
+        self._kept = kept
+        self._waiting_max = config.waiting_bytes_max
+        self._next_stream = self._reader.next_stream()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls, folder: Path, node: bytes, config: StreamsConfig | None = None, kept: Kept = lambda cids: None
+    ) -> Self:
+        """The streams in a folder, made if there are none; InputError when they cannot be this node's."""
+        thread = ThreadPoolExecutor(1, thread_name_prefix="vinecast-streams")
+        try:
+            file = await asyncio.get_running_loop().run_in_executor(thread, StreamsFile, folder, node)
+            return cls(file, thread, config or StreamsConfig(), kept)
+        except BaseException:
+            thread.shutdown(wait=False)
+            raise
+
+    async def close(self) -> None:
+        """Write what is noted, and let go of the file. A failure is reported like any other, not raised."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self.durable()
+        except InputError as error:
+            log.error("closing with events that could not be written: %s", error)
+        finally:
+            self._has_room.set()
+            await self._writer.close()
+
+    async def durable(self) -> None:
+        """Wait until everything up to now is committed; InputError when that failed (it is tried again)."""
+        await self._writer.durable()
+
+    @property
+    def counters(self) -> Counter[str]:
+        """Commits, commits failed, events committed, refused, forgotten, forgotten unread."""
+        return self._writer.counters
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the last commit failed; None when it did not."""
+        return self._writer.trouble
+
+    @property
+    def is_full(self) -> bool:
+        """Whether too much waits to be written: nothing more is taken."""
+        return self._writer.waiting >= self._waiting_max
+
+    async def room(self) -> None:
+        """Wait while the store is full."""
+        while self.is_full and not self._closed:
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    # StreamSink.
+
+    def keep(self, events: Sequence[Sealed], now_us: int) -> None:
+        """Keep events: readable at once, safe when ``kept`` is told. What is kept already stays as it is."""
+        if self.is_full or self._closed:
+            self.counters[REFUSED] += len(events)
+            return
+        _check_number(now_us)
+        for sealed in events:
+            if not self.position_of(sealed.cid):
+                self._keep(sealed, now_us)
+        self._writer.wake()
+
+    def _keep(self, sealed: Sealed, now_us: int) -> None:
+        record, cid = sealed.record, sealed.cid
+        stream = self._changing(record.topic)
+        book, number, noted = stream.book, stream.number, self._writer.noted
+        position = book.last + 1
+        for parent in record.parents:
+            if parent in book.heads:
+                noted.heads[number, parent] = 0
+            elif not self.height_of(record.topic, parent):
+                noted.lacking.setdefault((number, parent), []).append(position)
+                stream.is_ragged = True
+        was_forgotten = stream.is_ragged and self._forgotten_height(stream, cid) > 0
+        if was_forgotten:
+            noted.forgotten[number, cid] = 0
+        book.add(sealed, was_forgotten or (stream.is_ragged and self._is_lacked(stream, cid)))
+        if cid in book.heads:
+            noted.heads[number, cid] = record.height
+        row = row_of(number, position)
+        noted.events[cid] = (row, number, record.height, now_us, cid, sealed.block, sealed.seal.to_bytes())
+        noted.size += size_of(sealed)
+        self._pending[cid] = keeping = Keeping(position, sealed)
+        stream.shelf.put(keeping)
+
+    def set_floor(self, topic: str, floor: int) -> None:
+        """Do without what a stream has at or below this height."""
+        _check_number(floor)
+        self._changing(topic).book.floor = floor
+        self._writer.wake()
+
+    # Consumers.
+
+    def offset(self, consumer: str, topic: str) -> int:
+        """The last position that a consumer acknowledged; 0 before the first."""
+        stream = self._find(topic)
+        return 0 if stream is None else stream.offsets.get(consumer, 0)
+
+    def ack(self, consumer: str, topic: str, position: int) -> None:
+        """Note that a consumer is done with all up to a position; it never goes back."""
+        _check_consumer(consumer)
+        check_position(position, self.state(topic), topic)
+        if position > self.offset(consumer, topic):
+            stream = self._changing(topic)
+            stream.offsets[consumer] = self._writer.noted.offsets[stream.number, consumer] = position
+            self._writer.wake()
+
+    # Retention.
+
+    async def retain(self, topic: str, retention: Retention, now_us: int) -> Forgotten | None:
+        """Forget what a stream has beyond its limits; None where that is nothing. It is safe afterwards."""
+        stream = self._find(topic)
+        events = size = 0
+        unread: Counter[str] = Counter()
+        while stream is not None and (going := self._over(stream, retention, now_us)):
+            if self._writer.noted or self._writer.flying:
+                await self.durable()  # so that what counts lies in the file
+                going = self._over(stream, retention, now_us)
+            unread.update(self._forget(stream, going))
+            events += len(going)
+            size += sum(old.size for old in going)
+            await self.durable()
+        if stream is None or not events:
+            return None
+        self.counters["forgotten"] += events
+        self.counters["forgotten unread"] += sum(unread.values())
+        for consumer, count in sorted(unread.items()):
+            log.warning("%d events of %r went that %r had not acknowledged", count, topic, consumer)
+        return Forgotten(topic, events, size, stream.book.floor, dict(sorted(unread.items())))
+
+    def _over(self, stream: OpenStream, retention: Retention, now_us: int) -> list[Old]:
+        """The oldest events that are beyond a stream's limits, some of them."""
+        book = stream.book
+        oldest: list[Old] = []
+        for old in self._reader.oldest(stream.number, FORGET_AT_ONCE):
+            if old.place[1] in self._pending:  # just committed, and not told yet
+                break
+            if not self._is_gone(old.place[1]):
+                oldest.append(old)
+        ages = (Aged(old.kept_us, old.size) for old in oldest)
+        return oldest[: count_going(ages, book.events, book.size, retention, now_us)]
+
+    def _forget(self, stream: OpenStream, going: Sequence[Old]) -> dict[str, int]:
+        """Events go; how many of them consumers have not read."""
+        stream.is_ragged = True
+        self._changing(stream.topic)
+        noted, number = self._writer.noted, stream.number
+        for old in going:
+            height, cid = old.place
+            noted.gone[cid] = number, old
+            noted.forgotten[number, cid] = height
+        size = sum(old.size for old in going)
+        for cid in stream.book.forget([old.place for old in going], size, self._first(stream)):
+            noted.heads[number, cid] = 0
+        return count_unread(stream.offsets, [position_in(old.row) for old in going])
+
+    def _first(self, stream: OpenStream) -> int:
+        """The lowest position of a stream that is kept."""
+        going = {old.row for batch in self._batches() for _, old in batch.gone.values()}
+        rows = self._reader.rows_after(row_of(stream.number, 0), len(going) + 1)
+        return next((position_in(row) for row in rows if row not in going), stream.shelf.first)
+
+    def _changing(self, topic: str) -> OpenStream:
+        """A stream that is about to change, made if there is none."""
+        stream = self._find(topic)
+        if stream is None:
+            fault = topic_fault(topic)
+            if fault:
+                raise InputError(f"{fault}, not {topic[:80]!r}")
+            stream = self._streams[topic] = OpenStream(topic, self._next_stream)
+            self._next_stream += 1
+        self._writer.noted.streams[stream.number] = topic, stream.book
+        return stream
+
+    def _written(self, batch: Batch) -> None:
+        """A batch is safe: what it holds is found in the file from now on."""
+        for cid in batch.events:
+            del self._pending[cid]
+        for topic, _ in batch.streams.values():
+            shelf = self._streams[topic].shelf
+            if len(shelf):
+                shelf.remove([cid for cid in batch.events if shelf.get(cid) is not None])
+        if not self.is_full:
+            self._has_room.set()
+        if batch.events:
+            self._kept(tuple(batch.events))
+
+
+def _check_number(value: int) -> None:
+    """Refuse what the file cannot hold, before it is noted: it would make every later commit fail."""
+    if not 0 <= value <= NUMBER_MAX:
+        raise InputError(f"a stream holds numbers from 0 to 2⁶³ − 1, not {value}")
+
+
+def _check_consumer(name: str) -> None:
+    try:
+        length = len(name.encode())
+    except UnicodeEncodeError:
+        raise InputError(f"a consumer's name is valid Unicode, not {name[:80]!r}") from None
+    if not 0 < length <= CONSUMER_BYTES_MAX:
+        raise InputError(f"a consumer's name has 1 to {CONSUMER_BYTES_MAX} bytes, not {length}")

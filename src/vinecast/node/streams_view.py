@@ -1,0 +1,141 @@
+"""Reading a node's streams: what is noted but not committed yet is in memory and found first, everything else
+is read from the file when it is asked for.
+
+Of a stream in use, what is small and always needed stays in memory: its book and its consumers' offsets. A
+commit shows in the file a little before the writer is told of it, so an event may be found in both places.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from vinecast.core.seals import Sealed
+from vinecast.core.streams import EMPTY, Keeping, StreamState
+from vinecast.core.streams_book import Book, Place, Shelf, place_of
+from vinecast.node.streams_batch import POSITION_BITS, Batch, position_in, row_of
+from vinecast.node.streams_reader import StreamsReader
+from vinecast.node.streams_writer import StreamsWriter
+
+
+@dataclass(slots=True)
+class OpenStream:
+    """A stream in use."""
+
+    topic: str
+    number: int
+    book: Book = field(default_factory=Book)
+    offsets: dict[str, int] = field(default_factory=dict)
+    is_ragged: bool = False
+    """Whether something is forgotten or lacking."""
+    shelf: Shelf = field(default_factory=Shelf)
+    """Events that are not committed yet."""
+
+
+class StreamsView:
+    """``Streams`` of core/streams over a file and what waits to be written to it."""
+
+    def __init__(self, reader: StreamsReader, writer: StreamsWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._streams: dict[str, OpenStream] = {}
+        self._pending: dict[bytes, Keeping] = {}
+
+    def state(self, topic: str) -> StreamState:
+        """A stream; EMPTY when nothing is known of it."""
+        stream = self._find(topic)
+        return EMPTY if stream is None else stream.book.state
+
+    def topics(self) -> list[str]:
+        """All streams that something is known of, by name."""
+        return sorted({*self._reader.topics(), *self._streams})
+
+    def height_of(self, topic: str, cid: bytes) -> int:
+        """The height of an event that is kept, is a head, or was forgotten lately; 0 for all others."""
+        stream = self._find(topic)
+        if stream is None:
+            return 0
+        keeping = stream.shelf.get(cid)
+        if keeping is not None:
+            return keeping.sealed.record.height
+        height = stream.book.heads.get(cid)
+        if height:
+            return height
+        row, height = self._locate(cid)
+        return height if row >> POSITION_BITS == stream.number else self._forgotten_height(stream, cid)
+
+    def get(self, cid: bytes) -> Sealed | None:
+        """An event that is kept."""
+        keeping = self._pending.get(cid)
+        if keeping is None and not self._is_gone(cid):
+            keeping = self._reader.get(cid)
+        return None if keeping is None else keeping.sealed
+
+    def position_of(self, cid: bytes) -> int:
+        """The position of an event that is kept; 0 when it is not."""
+        keeping = self._pending.get(cid)
+        return position_in(self._locate(cid)[0]) if keeping is None else keeping.position
+
+    def after(self, topic: str, position: int, count: int) -> list[Keeping]:
+        """The next events after a position, in the order of positions."""
+        stream = self._find(topic)
+        if stream is None or position >= stream.book.last:
+            return []
+        position, going = max(position, 0), self._going(stream)
+        found = self._reader.after(row_of(stream.number, position), count + going)
+        end = found[-1].position if found else position
+        if len(found) < count + going:  # else there may be more in the file, before what is not committed
+            found += stream.shelf.after(end, count)
+        return self._kept_of(found, going)[:count]
+
+    def in_order(self, topic: str, after: Place, count: int) -> list[Keeping]:
+        """The next events after (height, content id), in the order that all nodes share."""
+        stream = self._find(topic)
+        if stream is None:
+            return []
+        going = self._going(stream)
+        found = self._kept_of(self._reader.in_order(stream.number, after, count + going), going)
+        pending = stream.shelf.in_order(after, count)
+        if pending:
+            both = {place_of(keeping.sealed): keeping for keeping in (*found, *pending)}
+            found = [both[place] for place in sorted(both)]
+        return found[:count]
+
+    # What is in memory, and what is not.
+
+    def _find(self, topic: str) -> OpenStream | None:
+        stream = self._streams.get(topic)
+        if stream is None:
+            found = self._reader.find(topic)
+            if found is not None:
+                stream = self._streams[topic] = OpenStream(topic, *found)
+        return stream
+
+    def _batches(self) -> Iterator[Batch]:
+        """What is not committed yet, the latest first."""
+        yield self._writer.noted
+        if self._writer.flying is not None:
+            yield self._writer.flying
+
+    def _is_gone(self, cid: bytes) -> bool:
+        """Whether an event lies in the file only until the next commit."""
+        return any(cid in batch.gone for batch in self._batches())
+
+    def _going(self, stream: OpenStream) -> int:
+        """How many events of a stream lie in the file only until the next commit."""
+        return sum(number == stream.number for batch in self._batches() for number, _ in batch.gone.values())
+
+    def _kept_of(self, found: list[Keeping], going: int) -> list[Keeping]:
+        return [one for one in found if not self._is_gone(one.sealed.cid)] if going else found
+
+    def _locate(self, cid: bytes) -> tuple[int, int]:
+        """The row and the height of an event that lies in the file and stays; zeros where there is none."""
+        return (not self._is_gone(cid) and self._reader.locate(cid)) or (0, 0)
+
+    def _forgotten_height(self, stream: OpenStream, cid: bytes) -> int:
+        for batch in self._batches():
+            height = batch.forgotten.get((stream.number, cid))
+            if height is not None:
+                return height
+        return self._reader.forgotten_height(stream.number, cid) if stream.is_ragged else 0
+
+    def _is_lacked(self, stream: OpenStream, parent: bytes) -> bool:
+        key = stream.number, parent
+        return any(key in batch.lacking for batch in self._batches()) or self._reader.is_lacked(*key)
