@@ -27,6 +27,8 @@ from vinecast.sim.engine import EventEngine
 from vinecast.sim.network import Network, NetworkConfig
 from vinecast.sim.overlay import random_views
 from vinecast.sim.workload import Subscriptions, subscribe
+from vinecast.systems.direct import Direct, DirectConfig
+from vinecast.systems.flooding import Flooding, FloodingConfig
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
 
 PERIOD_US = SECOND_US
@@ -59,7 +61,7 @@ class TopicSystem:
     remembered: Callable[[Any], int]
     """How many events a machine remembers."""
     reason_alone: str
-    """Why an event is dropped that nobody wants."""
+    """Why an event is dropped that nobody wants; empty where no node can tell that nobody does."""
     where: "type[AnyTrial] | None" = None
     """What kind of trial it is put to; None: a simulated one."""
     nodes: int = 30
@@ -321,3 +323,46 @@ else:
         remembered=lambda machine: len(machine.tree.seen),
         reason_alone="no subscribers",
     )
+
+
+# The baselines. Flooding among subscribers reaches them all only where they are linked to each other, so its
+# nodes have room for links to everybody here; test_baselines.py shows what becomes of it where they have not.
+
+
+def _flooding(config: FloodingConfig, seed: int, profiles: Profiles) -> Callable[[int], Machine]:
+    return lambda node: Flooding(config, seed, node, profiles)
+
+
+def _flooding_system(relays: bool, links: CyclonConfig) -> TopicSystem:
+    return TopicSystem(
+        build=_flooding,
+        config=FloodingConfig(relays=relays, cyclon=links),
+        forgetful=FloodingConfig(relays=relays, remembered=MEMORY, remember_s=1.0, cyclon=links),
+        settle=10,
+        recover=30,
+        heal=30,
+        relay_free=not relays,
+        views=lambda machine: [machine.cyclon.view.tolist()],
+        remembered=lambda machine: len(machine.recent),
+        reason_alone="" if relays else "no subscriber known",
+    )
+
+
+def _direct(config: DirectConfig, seed: int, profiles: Profiles) -> Callable[[int], Machine]:
+    return lambda node: Direct(config, node, profiles)
+
+
+SYSTEMS["flooding"] = _flooding_system(False, CyclonConfig(period_s=1.0, view_size=60, gossip_size=30))
+SYSTEMS["flooding-relays"] = _flooding_system(True, CyclonConfig(period_s=1.0))
+SYSTEMS["direct"] = TopicSystem(
+    build=_direct,
+    config=DirectConfig(period_s=1.0),
+    forgetful=DirectConfig(period_s=1.0, remembered=MEMORY, remember_s=1.0),
+    settle=1,
+    recover=1,
+    heal=1,
+    relay_free=True,
+    views=lambda machine: [],
+    remembered=lambda machine: len(machine.recent),
+    reason_alone="no subscriber known",
+)

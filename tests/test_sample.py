@@ -202,8 +202,8 @@ def test_a_synthetic_workload_with_a_mean_of_ones_own() -> None:
     ("name", "chosen", "words"),
     [
         ("random", {"topics": 10, "subscriptions": 20}, "nobody can have 20 subscriptions to 10 topics"),
-        ("facebook", {"subscriptions": 20}, "they are the graph's"),
-        ("synthetic", {"topics": 20}, "its users are the topics"),
+        ("facebook", {"subscriptions": 20}, "they are the file's"),
+        ("synthetic", {"topics": 20}, "they come with it"),
     ],
 )
 def test_what_cannot_be_chosen_is_refused(name: str, chosen: dict[str, int], words: str) -> None:

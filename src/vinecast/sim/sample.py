@@ -19,8 +19,11 @@ from numpy.typing import NDArray
 
 from vinecast.core.draws import purpose, shuffled, stream
 from vinecast.core.errors import InputError
+from vinecast.sim import reddit
 from vinecast.sim.edges import Edges, read_edges, subscriptions_from
+from vinecast.sim.publications import Publications
 from vinecast.sim.workload import Subscriptions, follower_graph, pattern, subscribe
+from vinecast.sim.zipf import zipf_subscriptions
 
 _STARTS = purpose("sample.starts")
 _NUMBERS = purpose("sample.numbers")
@@ -29,10 +32,12 @@ FILES = {
     "facebook": ("facebook-cornell5.txt.gz", False),
     "slashdot": ("soc-Slashdot0902.txt.gz", True),
     "twitter": ("twitter-bofa.txt.gz", True),
+    "reddit": (reddit.FILE, True),
 }
-"""The social graphs by name: the file in the data folder, and whether it is directed."""
+"""What lies in the data folder by name: the file and, of a social graph, whether it is directed. Reddit's is
+no graph but a trace of readers (sim/reddit.py)."""
 
-PATTERNS = ("random", "low", "high")
+PATTERNS = ("random", "low", "high", "zipf")
 WORKLOADS = (*FILES, "synthetic", *PATTERNS)
 
 TWITTER_MEAN = 87.9  # S2 §3.6.5
@@ -113,9 +118,11 @@ def load_workload(
     graph) follow from the number of nodes unless given. A real graph has its own.
     """
     if subscriptions is not None and name in FILES:
-        raise InputError(f'subscriptions cannot be chosen for the workload "{name}": they are the graph\'s')
+        raise InputError(f'subscriptions cannot be chosen for the workload "{name}": they are the file\'s')
     if topics is not None and name not in PATTERNS:
-        raise InputError(f'topics cannot be chosen for the workload "{name}": its users are the topics')
+        raise InputError(f'topics cannot be chosen for the workload "{name}": they come with it')
+    if name == "reddit":
+        return reddit_workload(nodes, seed, data)[0]
     if name in FILES:
         return renumbered(_from_graph(name, nodes, seed, data), seed)
     if name == "synthetic":
@@ -126,17 +133,39 @@ def load_workload(
     raise InputError(f'the workload must be one of {known}, not "{name}"')
 
 
+def reddit_workload(nodes: int, seed: int, data: Path | None) -> tuple[Subscriptions, Publications]:
+    """The first so many users of the Reddit trace, what they read, and what they wrote."""
+    path = _file_of("reddit", data)
+    trace = reddit.read_reddit(path)
+    _check_users("reddit", path, len(trace.users), nodes)
+    trace = trace.take(nodes)
+    number, wrote = random_numbers(seed, nodes), trace.publications
+    reader = number[np.repeat(np.arange(nodes), np.diff(trace.subscriptions.start))]
+    read = trace.subscriptions.topics.astype(np.int64)
+    found = subscribe(reader, read, nodes, trace.subscriptions.topic_count)
+    return found, Publications(number[wrote.publisher], wrote.topic)
+
+
 def _from_graph(name: str, nodes: int, seed: int, data: Path | None) -> Subscriptions:
-    file, directed = FILES[name]
+    path = _file_of(name, data)
+    edges = read_edges(path)
+    _check_users(name, path, edges.nodes, nodes)
+    return sampled(edges, nodes, seed, directed=FILES[name][1])
+
+
+def _file_of(name: str, data: Path | None) -> Path:
+    file = FILES[name][0]
     if data is None:
         raise InputError(f'the workload "{name}" needs {file}: give the folder that holds it with --data DIR')
     path = data / file
     if not path.is_file():
         raise InputError(f'the workload "{name}" needs {file}, which is not in {data} (--data DIR)')
-    edges = read_edges(path)
-    if nodes > edges.nodes:
-        raise InputError(f'the workload "{name}" ({path}) has only {edges.nodes:,} users, not {nodes:,}')
-    return sampled(edges, nodes, seed, directed)
+    return path
+
+
+def _check_users(name: str, path: Path, users: int, nodes: int) -> None:
+    if nodes > users:
+        raise InputError(f'the workload "{name}" ({path}) has only {users:,} users, not {nodes:,}')
 
 
 def synthetic(seed: int, nodes: int, mean: float | None = None) -> Subscriptions:
@@ -158,11 +187,15 @@ def synthetic(seed: int, nodes: int, mean: float | None = None) -> Subscriptions
 def scaled_pattern(
     kind: str, seed: int, nodes: int, topics: int | None = None, subscriptions: int | None = None
 ) -> Subscriptions:
-    """A pattern of S2 §3.6.1 for any number of nodes: everyone subscribes to a hundredth of the topics.
+    """A pattern of S2 §3.6.1, or Zipf's, for any number of nodes: everyone subscribes to a hundredth of the
+    topics.
 
     Half of √nodes subscriptions each, in steps of ten, for buckets to divide them, from 10 to the paper's 50
     among 10,000 nodes (S2: 5,000 topics). Ours: it keeps topics from thinning out as quickly as nodes do.
     """
     if subscriptions is None:
         subscriptions = min(max(10 * round(math.sqrt(nodes) / 20), 10), 50)
-    return pattern(kind, seed, nodes, topics or 100 * subscriptions, subscriptions)
+    topics = topics or 100 * subscriptions
+    if kind == "zipf":
+        return zipf_subscriptions(seed, nodes, topics, subscriptions)
+    return pattern(kind, seed, nodes, topics, subscriptions)

@@ -19,6 +19,8 @@ from vinecast.core.regularity import Patterns
 from vinecast.core.sweep import Sweep
 from vinecast.protocols.cyclon import Cyclon, CyclonConfig
 from vinecast.protocols.cyclon.sweep import CyclonSweep
+from vinecast.systems.direct import NO_LINKS, Direct, DirectConfig
+from vinecast.systems.flooding import Flooding, FloodingConfig
 from vinecast.systems.grid import GridNode, GridNodeConfig
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
 from vinecast.systems.poldercast_regular import PolderCastRegular, PolderCastRegularConfig
@@ -80,6 +82,14 @@ def _scribe_machines(config: ScribeConfig, seed: int, profiles: Profiles) -> Mac
     return lambda node: Scribe(config, seed, node, profiles)
 
 
+def _flooding_machines(config: FloodingConfig, seed: int, profiles: Profiles) -> Machines:
+    return lambda node: Flooding(config, seed, node, profiles)
+
+
+def _direct_machines(config: DirectConfig, seed: int, profiles: Profiles) -> Machines:
+    return lambda node: Direct(config, node, profiles)
+
+
 SYSTEMS: Mapping[str, System] = {
     "cyclon": System(
         CyclonConfig, _cyclon_machines, _cyclon_sweep, lambda machine: machine.peers, has_topics=False
@@ -104,4 +114,8 @@ SYSTEMS: Mapping[str, System] = {
         GridNodeConfig, _grid_machines, None, lambda machine: machine.cyclon.peers, has_topics=False
     ),
     "scribe": System(ScribeConfig, _scribe_machines, None, lambda machine: machine.peers, has_topics=True),
+    "flooding": System(
+        FloodingConfig, _flooding_machines, None, lambda machine: machine.cyclon.peers, has_topics=True
+    ),
+    "direct": System(DirectConfig, _direct_machines, None, lambda machine: NO_LINKS, has_topics=True),
 }
