@@ -91,6 +91,9 @@ def test_published_links(cid: str) -> None:
     block = published(PUBLISHED_LINKS[cid])
     assert write_link(cid_from_text(cid)) == block
     assert read_link(block, 0) == (cid_from_text(cid), len(block))
+    for end in range(len(block)):
+        with pytest.raises(RemoteError, match="not to a block of ours"):
+            read_link(block[:end], 0)
 
 
 @pytest.mark.parametrize("kind", PUBLISHED_FOREIGN_LINKS)

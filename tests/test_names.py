@@ -383,8 +383,8 @@ def chosen(*records: NameRecord) -> NameRecord:
 
 def test_the_highest_sequence_then_the_latest_expiry_counts() -> None:
     ascending = [
-        signed(sequence=1),
-        signed(sequence=1, now_us=NOW + 1),
+        signed(value=max(VALUE, NEWER)),
+        signed(value=min(VALUE, NEWER), now_us=NOW + 1),
         signed(sequence=2, now_us=NOW - 1),
         signed(sequence=300, now_us=NOW - 2),
         HANDED,  # whatever the former owner's sequence
