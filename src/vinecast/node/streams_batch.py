@@ -26,7 +26,8 @@ def position_in(row: int) -> int:
 class Old(NamedTuple):
     """What retention must know of an event."""
 
-    row: int
+    stream: int
+    position: int
     place: Place
     kept_us: int
     size: int
@@ -47,8 +48,8 @@ class Found(NamedTuple):
 class Batch:
     """What one commit writes. Events that go lie in the file already; they go before others come."""
 
-    gone: dict[bytes, tuple[int, Old]] = field(default_factory=dict)
-    """The stream and the event, by content id."""
+    gone: dict[bytes, Old] = field(default_factory=dict)
+    """By content id."""
     forgotten: dict[tuple[int, bytes], int] = field(default_factory=dict)
     """Heights by stream and content id; 0 for one that is kept again."""
     events: dict[bytes, tuple[Any, ...]] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from vinecast.core.errors import InputError
 from vinecast.core.streams_book import FORGOTTEN_MAX
-from vinecast.node.streams_batch import Batch, Old, position_in
+from vinecast.node.streams_batch import Batch, Old, row_of
 from vinecast.node.streams_reader import StreamsReader, connect, explained
 
 FILE_NAME = "streams.db"
@@ -137,10 +137,10 @@ class StreamsFile:
             self._roll_back()
             raise
 
-    def _forget(self, gone: Collection[tuple[int, Old]]) -> None:
+    def _forget(self, gone: Collection[Old]) -> None:
         many = self._database.executemany
-        many("DELETE FROM events WHERE id = ?", [(old.row,) for _, old in gone])
-        places = [(stream, position_in(old.row)) for stream, old in gone]
+        many("DELETE FROM events WHERE id = ?", [(row_of(old.stream, old.position),) for old in gone])
+        places = [(old.stream, old.position) for old in gone]
         many("DELETE FROM lacking WHERE stream = ? AND position = ?", places)
 
     def _remember(self, batch: Batch) -> None:

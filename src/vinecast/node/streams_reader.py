@@ -106,12 +106,11 @@ class StreamsReader:
         with explained(self._path):
             return next(iter(self._keepings("WHERE cid = ?", (cid,))), None)
 
-    def locate(self, cid: bytes) -> tuple[int, int] | None:
-        """The row and the height of the event with this content id."""
+    def locate(self, cid: bytes) -> tuple[int, int]:
+        """The row and the height of the event with this content id; zeros where there is none."""
         with explained(self._path):
-            row: tuple[int, int] | None
-            row = self._database.execute("SELECT id, height FROM events WHERE cid = ?", (cid,)).fetchone()
-            return row
+            found = self._database.execute("SELECT id, height FROM events WHERE cid = ?", (cid,)).fetchone()
+            return found or (0, 0)
 
     def after(self, row: int, count: int) -> list[Keeping]:
         """The next events of the same stream after this row."""
@@ -131,14 +130,16 @@ class StreamsReader:
             WHERE stream = ? ORDER BY height, cid LIMIT ?"""
         with explained(self._path):
             rows = self._database.execute(sql, (stream, count))
-            return [Old(row, (height, cid), *others) for row, height, cid, *others in rows]
+            return [
+                Old(stream, position_in(row), (height, cid), *others) for row, height, cid, *others in rows
+            ]
 
-    def rows_after(self, row: int, count: int) -> list[int]:
-        """The next rows of the same stream."""
-        end = row_of((row >> POSITION_BITS) + 1, 0)
+    def first_positions(self, stream: int, count: int) -> list[int]:
+        """The lowest positions of a stream."""
         sql = "SELECT id FROM events WHERE id > ? AND id < ? ORDER BY id LIMIT ?"
         with explained(self._path):
-            return [found for (found,) in self._database.execute(sql, (row, end, count))]
+            rows = self._database.execute(sql, (row_of(stream, 0), row_of(stream + 1, 0), count))
+            return [position_in(row) for (row,) in rows]
 
     def forgotten_height(self, stream: int, cid: bytes) -> int:
         """The height of an event that was forgotten not long ago; 0 for others."""

@@ -24,7 +24,7 @@ from vinecast.core.streams import Keeping
 from vinecast.core.streams_book import size_of
 from vinecast.core.streams_memory import check_position, count_unread
 from vinecast.core.streams_retention import Aged, Forgotten, Retention, count_going
-from vinecast.node.streams_batch import Batch, Old, position_in, row_of
+from vinecast.node.streams_batch import Batch, Old, row_of
 from vinecast.node.streams_file import StreamsFile
 from vinecast.node.streams_view import OpenStream, StreamsView
 from vinecast.node.streams_writer import StreamsWriter
@@ -189,21 +189,28 @@ class StreamStore(StreamsView):
         stream = self._find(topic)
         events = size = 0
         unread: Counter[str] = Counter()
-        while stream is not None and (going := self._over(stream, retention, now_us)):
-            if self._writer.noted or self._writer.flying:
-                await self.durable()  # so that what counts lies in the file
-                going = self._over(stream, retention, now_us)
+        while stream is not None and not self._is_within(stream, retention, now_us):
+            await self.durable()  # so that all that counts lies in the file
+            going = self._over(stream, retention, now_us)
+            if not going:
+                break
             unread.update(self._forget(stream, going))
             events += len(going)
             size += sum(old.size for old in going)
-            await self.durable()
         if stream is None or not events:
             return None
+        await self.durable()
         self.counters["forgotten"] += events
         self.counters["forgotten unread"] += sum(unread.values())
         for consumer, count in sorted(unread.items()):
             log.warning("%d events of %r went that %r had not acknowledged", count, topic, consumer)
         return Forgotten(topic, events, size, stream.book.floor, dict(sorted(unread.items())))
+
+    def _is_within(self, stream: OpenStream, retention: Retention, now_us: int) -> bool:
+        """Whether a stream is within its limits, as far as that can be seen without waiting."""
+        too_many = retention.events is not None and stream.book.events > retention.events
+        too_much = retention.bytes is not None and stream.book.size > retention.bytes
+        return not (too_many or too_much or self._over(stream, retention, now_us))
 
     def _over(self, stream: OpenStream, retention: Retention, now_us: int) -> list[Old]:
         """The oldest events that are beyond a stream's limits, some of them."""
@@ -212,7 +219,7 @@ class StreamStore(StreamsView):
         for old in self._reader.oldest(stream.number, FORGET_AT_ONCE):
             if old.place[1] in self._pending:  # just committed, and not told yet
                 break
-            if not self._is_gone(old.place[1]):
+            if not self._is_gone(old.place[1], old.position):
                 oldest.append(old)
         ages = (Aged(old.kept_us, old.size) for old in oldest)
         return oldest[: count_going(ages, book.events, book.size, retention, now_us)]
@@ -224,18 +231,18 @@ class StreamStore(StreamsView):
         noted, number = self._writer.noted, stream.number
         for old in going:
             height, cid = old.place
-            noted.gone[cid] = number, old
+            noted.gone[cid] = old
             noted.forgotten[number, cid] = height
         size = sum(old.size for old in going)
         for cid in stream.book.forget([old.place for old in going], size, self._first(stream)):
             noted.heads[number, cid] = 0
-        return count_unread(stream.offsets, [position_in(old.row) for old in going])
+        return count_unread(stream.offsets, [old.position for old in going])
 
     def _first(self, stream: OpenStream) -> int:
         """The lowest position of a stream that is kept."""
-        going = {old.row for batch in self._batches() for _, old in batch.gone.values()}
-        rows = self._reader.rows_after(row_of(stream.number, 0), len(going) + 1)
-        return next((position_in(row) for row in rows if row not in going), stream.shelf.first)
+        going = self._going(stream)
+        kept = self._reader.first_positions(stream.number, len(going) + 1)
+        return next((position for position in kept if position not in going), stream.shelf.first)
 
     def _changing(self, topic: str) -> OpenStream:
         """A stream that is about to change, made if there is none."""

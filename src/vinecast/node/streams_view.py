@@ -8,6 +8,7 @@ commit shows in the file a little before the writer is told of it, so an event m
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from vinecast.core.records import NUMBER_MAX, topic_fault
 from vinecast.core.seals import Sealed
 from vinecast.core.streams import EMPTY, Keeping, StreamState
 from vinecast.core.streams_book import Book, Place, Shelf, place_of
@@ -63,10 +64,8 @@ class StreamsView:
 
     def get(self, cid: bytes) -> Sealed | None:
         """An event that is kept."""
-        keeping = self._pending.get(cid)
-        if keeping is None and not self._is_gone(cid):
-            keeping = self._reader.get(cid)
-        return None if keeping is None else keeping.sealed
+        keeping = self._pending.get(cid) or self._reader.get(cid)
+        return None if keeping is None or self._is_gone(cid, keeping.position) else keeping.sealed
 
     def position_of(self, cid: bytes) -> int:
         """The position of an event that is kept; 0 when it is not."""
@@ -76,25 +75,25 @@ class StreamsView:
     def after(self, topic: str, position: int, count: int) -> list[Keeping]:
         """The next events after a position, in the order of positions."""
         stream = self._find(topic)
-        if stream is None or position >= stream.book.last:
+        if stream is None or position >= stream.book.last or count <= 0:
             return []
         position, going = max(position, 0), self._going(stream)
-        found = self._reader.after(row_of(stream.number, position), count + going)
-        end = found[-1].position if found else position
-        if len(found) < count + going:  # else there may be more in the file, before what is not committed
-            found += stream.shelf.after(end, count)
-        return self._kept_of(found, going)[:count]
+        found = self._reader.after(row_of(stream.number, position), count + len(going))
+        if len(found) < count + len(going):  # else there is more in the file, before what is not committed
+            found += stream.shelf.after(found[-1].position if found else position, count)
+        return [one for one in found if one.position not in going][:count] if going else found[:count]
 
     def in_order(self, topic: str, after: Place, count: int) -> list[Keeping]:
         """The next events after (height, content id), in the order that all nodes share."""
         stream = self._find(topic)
-        if stream is None:
+        if stream is None or after[0] > NUMBER_MAX or count <= 0:
             return []
         going = self._going(stream)
-        found = self._kept_of(self._reader.in_order(stream.number, after, count + going), going)
+        found = self._reader.in_order(stream.number, after, count + len(going))
         pending = stream.shelf.in_order(after, count)
-        if pending:
-            both = {place_of(keeping.sealed): keeping for keeping in (*found, *pending)}
+        if going or pending:
+            both = {place_of(one.sealed): one for one in found if one.position not in going}
+            both.update((place_of(one.sealed), one) for one in pending)
             found = [both[place] for place in sorted(both)]
         return found[:count]
 
@@ -102,7 +101,7 @@ class StreamsView:
 
     def _find(self, topic: str) -> OpenStream | None:
         stream = self._streams.get(topic)
-        if stream is None:
+        if stream is None and not topic_fault(topic):
             found = self._reader.find(topic)
             if found is not None:
                 stream = self._streams[topic] = OpenStream(topic, *found)
@@ -114,20 +113,19 @@ class StreamsView:
         if self._writer.flying is not None:
             yield self._writer.flying
 
-    def _is_gone(self, cid: bytes) -> bool:
+    def _is_gone(self, cid: bytes, position: int) -> bool:
         """Whether an event lies in the file only until the next commit."""
-        return any(cid in batch.gone for batch in self._batches())
+        return any(cid in batch.gone and batch.gone[cid].position == position for batch in self._batches())
 
-    def _going(self, stream: OpenStream) -> int:
-        """How many events of a stream lie in the file only until the next commit."""
-        return sum(number == stream.number for batch in self._batches() for number, _ in batch.gone.values())
-
-    def _kept_of(self, found: list[Keeping], going: int) -> list[Keeping]:
-        return [one for one in found if not self._is_gone(one.sealed.cid)] if going else found
+    def _going(self, stream: OpenStream) -> set[int]:
+        """The positions of all such events of a stream."""
+        gone = (old for batch in self._batches() for old in batch.gone.values())
+        return {old.position for old in gone if old.stream == stream.number}
 
     def _locate(self, cid: bytes) -> tuple[int, int]:
         """The row and the height of an event that lies in the file and stays; zeros where there is none."""
-        return (not self._is_gone(cid) and self._reader.locate(cid)) or (0, 0)
+        row, height = self._reader.locate(cid)
+        return (0, 0) if row and self._is_gone(cid, position_in(row)) else (row, height)
 
     def _forgotten_height(self, stream: OpenStream, cid: bytes) -> int:
         for batch in self._batches():
