@@ -262,10 +262,10 @@ def forged(how: str, node: Node, victim: Node) -> bytes:
     liar = Identity.ephemeral()
     (sealed,) = seal_events(node.network if how != "network" else "another", [record], liar.sign)
     if how == "block":
-        return encode(EventFrame(0, os.urandom(200), sealed.seal.to_bytes()))
+        return encode(EventFrame(0, ((os.urandom(200), sealed.seal.to_bytes()),)))
     if how == "seal":
-        return encode(EventFrame(0, sealed.block, os.urandom(68)))
-    return encode(EventFrame(0, sealed.block, sealed.seal.to_bytes()))
+        return encode(EventFrame(0, ((sealed.block, os.urandom(68)),)))
+    return encode(EventFrame(0, ((sealed.block, sealed.seal.to_bytes()),)))
 
 
 @pytest.mark.parametrize("how", ["signature", "network", "block", "seal"])
@@ -293,7 +293,7 @@ def test_an_old_event_sent_again_is_not_news() -> None:
             await found.nodes[0].publish("news", b"old")
             (old,) = await take(readers[1], 1)
             found.nodes[1].driver.machine._seen.clear()  # as after a while
-            again = encode(EventFrame(0, old.sealed.block, old.sealed.seal.to_bytes()))
+            again = encode(EventFrame(0, ((old.sealed.block, old.sealed.seal.to_bytes()),)))
             found.nodes[2].driver.transport.send(found.nodes[1].id, None, again)
             await until(lambda: found.nodes[1].driver.counters["refused: event replayed"] > 0)
             assert readers[1].waiting == 0

@@ -36,6 +36,7 @@ from vinecast.node.subscription import Subscription
 from vinecast.node.wire import (
     AGE_MAX,
     CYCLE_MAX,
+    EVENTS_MAX,
     HOPS_MAX,
     VERSION_MAX,
     Card,
@@ -244,8 +245,9 @@ frames = st.one_of(
     st.builds(
         EventFrame,
         hops=numbers | around([0, HOPS_MAX, HOPS_MAX + 1]),
-        block=st.binary(max_size=80),
-        seal=st.binary(max_size=80),
+        events=st.lists(
+            st.tuples(st.binary(max_size=80), st.binary(max_size=80)), max_size=EVENTS_MAX + 1
+        ).map(tuple),
     ),
 )
 shapes = st.recursive(
@@ -362,7 +364,7 @@ FLOODS: dict[str, tuple[Callable[[Attacker], Callable[[], Any]], str]] = {
     "garbage": (lambda one: lambda: b"\xc1 not a frame", "malformed frame (DecodeError)"),
     "forged events": (lambda one: lambda: one.event("news", signer=LIAR), "forged event"),
     "broken events": (
-        lambda one: lambda: EventFrame(0, b"\xa7", bytes(68)),
+        lambda one: lambda: EventFrame(0, ((b"\xa7", bytes(68)),)),
         "block that is not an event record",
     ),
     "forged cards": (

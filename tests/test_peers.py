@@ -276,7 +276,7 @@ def test_any_bytes_are_a_frame_or_refused(data: bytes) -> None:
 def test_a_frame_with_one_byte_changed_is_a_frame_or_refused(place: int, value: int) -> None:
     frames = (
         encode(Gossip("rings.request", 3, entry_of(card_of(1), 2, 1), (entry_of(card_of(2), 9, 1),))),
-        encode(EventFrame(3, b"block", b"seal")),
+        encode(EventFrame(3, ((b"block", b"seal"),) * 3)),
     )
     for whole in frames:
         data = bytearray(whole)

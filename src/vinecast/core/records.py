@@ -62,18 +62,23 @@ _PUBLISHER += head(BYTES, PUBLIC_KEY_BYTES)
 _PLAIN = _HEIGHT + head(NUMBER, 0) + _HEADERS + head(MAP, 0) + _PARENTS + head(LIST, 0) + _PAYLOAD
 """Between the topic and the payload of an event outside streams, without headers, as most are."""
 _PLAIN_TIME = _TIME + head(NUMBER, 1 << 32)[:1]
-_front = struct.Struct(f">{len(_PLAIN_TIME)}sQ{len(_TOPIC)}sB")
+_FRONT = struct.Struct(f">{len(_PLAIN_TIME)}sQ{len(_TOPIC)}sB")
 """The start of such a block, if its time is of this century: until the first byte of the topic's head."""
-_size = struct.Struct(">BH")
 _NUMBERS = (("B", 0, 23), ("B", 24, 2**8 - 1), ("H", 2**8, 2**16 - 1), ("I", 2**16, 2**32 - 1))
 _ENDS = {
-    end.size: (end, before, least, most)
+    end.size: (end.unpack_from, before, least, most)
     for code, least, most in (*_NUMBERS, ("Q", 2**32, NUMBER_MAX))
     for before in (_SEQUENCE + (head(NUMBER, least)[:1] if least else b""),)
     for end in (struct.Struct(f">{len(before)}s{code}{len(_PUBLISHER)}s{PUBLIC_KEY_BYTES}s"),)
 }
 """What follows the payload has one of five lengths, by the width of the sequence number: how to read it, what
 stands before the number, and which numbers have this width."""
+_read_front, _FRONT_BYTES, _PLAIN_BYTES = _FRONT.unpack_from, _FRONT.size, len(_PLAIN)
+_read_width = struct.Struct(">BH").unpack_from
+_TEXT_0, _TEXT_8 = TEXT << 5, TEXT << 5 | 24
+_BYTES_0, _BYTES_8, _BYTES_16 = BYTES << 5, BYTES << 5 | 24, BYTES << 5 | 25
+"""First bytes of heads: of an empty item, and of one whose length has 8 or 16 bits."""
+_new = tuple.__new__
 TOPICS_READ = 1024
 """Topics that need not be read again (ours), some hundred bytes each."""
 
@@ -91,9 +96,6 @@ BLOCK_BYTES_MAX = (
 )
 """No record's block is larger: what a frame must have room for."""
 
-
-_TEXT_HEAD, _BYTES_HEAD = TEXT << 5, BYTES << 5
-_new = tuple.__new__
 
 NO_HEADERS: Mapping[str, str | bytes] = MappingProxyType({})
 
@@ -235,35 +237,36 @@ def decode(block: bytes) -> EventRecord:
 def _decode_plain(block: bytes) -> EventRecord | None:
     """The record of a block that looks as most do: a time of this century, outside streams, no headers,
     a payload of up to 64 KiB. None, or any error, for all others: nothing is said about them."""
-    start, time_us, key, width = _front.unpack_from(block)
-    at = _front.size
-    end = at + (width - _TEXT_HEAD if width != _TEXT_HEAD | 24 else 1 + block[at]) + len(_PLAIN)
-    topic = _topic_before_payload(block[at - 1 : end])
-    width, length = _size.unpack_from(block, end)
-    if width == _BYTES_HEAD | 25:
+    start, time_us, key, width = _read_front(block)
+    length = width - _TEXT_0 if width != _TEXT_8 else 1 + block[_FRONT_BYTES]
+    end = _FRONT_BYTES + length + _PLAIN_BYTES
+    topic = _topic_before_payload(block[_FRONT_BYTES - 1 : end])
+    width, length = _read_width(block, end)
+    if width == _BYTES_16:
         at, least = end + 3, 256
-    elif width == _BYTES_HEAD | 24:
+    elif width == _BYTES_8:
         at, least, length = end + 2, 24, length >> 8
+    elif width < _BYTES_8:
+        at, least, length = end + 1, 0, width - _BYTES_0
     else:
-        at, least, length = end + 1, 0, width - _BYTES_HEAD
-        if length >= 24:
-            return None
+        return None
     end = at + length
-    if length < least or len(block) - end not in _ENDS:
+    rest = _ENDS.get(len(block) - end)
+    if rest is None or length < least:
         return None
-    rest, expected, least, most = _ENDS[len(block) - end]
-    before, sequence, after, publisher = rest.unpack_from(block, end)
+    read_rest, expected, least, most = rest
+    before, sequence, after, publisher = read_rest(block, end)
     if (
-        start != _PLAIN_TIME
-        or key != _TOPIC
-        or not topic
-        or before != expected
-        or after != _PUBLISHER
-        or not least <= sequence <= most
-        or not 1 << 32 <= time_us <= TIME_MAX
+        start == _PLAIN_TIME
+        and key == _TOPIC
+        and topic
+        and before == expected
+        and after == _PUBLISHER
+        and least <= sequence <= most
+        and 1 << 32 <= time_us <= TIME_MAX
     ):
-        return None
-    return _new(EventRecord, (topic, publisher, sequence, time_us, block[at:end], NO_HEADERS, (), 0))
+        return _new(EventRecord, (topic, publisher, sequence, time_us, block[at:end], NO_HEADERS, (), 0))
+    return None
 
 
 @lru_cache(TOPICS_READ)

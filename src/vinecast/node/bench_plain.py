@@ -22,10 +22,11 @@ from vinecast.node.bench_member import TOPIC, WAITING, Tally, read_all, read_lin
 from vinecast.node.identity import Identity, NodeId
 from vinecast.node.link import Link
 from vinecast.node.linked_transport import LinkedTransport
+from vinecast.node.outbox import Parcel, cuts, event_frame
 from vinecast.node.subscription import Event, Subscription
 from vinecast.node.topics import Pattern
 from vinecast.node.transport import PeerFacts
-from vinecast.node.wire import EventFrame, decode, encode
+from vinecast.node.wire import EventFrame, decode
 
 NO_SEAL = Seal(b"", 0, 0, b"")
 CROWDED = 0.5  # as for a node
@@ -87,11 +88,14 @@ class PlainMember:
         peers = list(transport.links())
         while max(map(transport.pressure, peers), default=0.0) > CROWDED:
             await asyncio.sleep(LOOK_S)
+        parcels = []
         for payload in payloads:
             self._sequence += 1
             now_us = time.time_ns() // 1000
             record = EventRecord(TOPIC, transport.identity.public, self._sequence, now_us, payload)
-            frame = encode(EventFrame(1, encode_record(record), b""))
+            parcels.append(Parcel(encode_record(record), b""))
+        for begin, end in cuts(parcels):
+            frame = event_frame(1, parcels[begin:end])
             for peer in peers:
                 transport.send(peer, None, frame)
         await asyncio.sleep(0)
@@ -99,14 +103,14 @@ class PlainMember:
     # What the transport tells.
 
     def on_frame(self, peer: NodeId, data: bytes) -> None:
-        """An event: into the queue of its reader."""
+        """Events: each into the queue of its reader."""
         frame = decode(data)
         assert isinstance(frame, EventFrame)
-        block = frame.block
-        sealed = Sealed(decode_record(block), block, cid_of(block), NO_SEAL)
-        reader = self._readers.get(sealed.record.topic)
-        if reader is not None:
-            reader.offer(Event(sealed, frame.hops))
+        for block, _ in frame.events:
+            sealed = Sealed(decode_record(block), block, cid_of(block), NO_SEAL)
+            reader = self._readers.get(sealed.record.topic)
+            if reader is not None:
+                reader.offer(Event(sealed, frame.hops))
 
     def on_up(self, peer: NodeId, address: Address, facts: PeerFacts) -> None:
         """Nothing to do."""

@@ -131,7 +131,7 @@ class Attacker:
         self._sequence += 1
         record = EventRecord(topic, self.identity.public, self._sequence, 0, payload)
         (sealed,) = seal_events(self.network, [record], (signer or self.identity).sign)
-        return EventFrame(0, sealed.block, sealed.seal.to_bytes())
+        return EventFrame(0, ((sealed.block, sealed.seal.to_bytes()),))
 
 
 def stranger_card(network: str, topics: Sequence[str] = (), address: str = f"{ELSEWHERE}:9") -> Card:

@@ -25,6 +25,7 @@ from vinecast.node.net_messages import Attack, Attacked, attack_decoder, line
 from vinecast.node.wire import (
     AGE_MAX,
     CYCLE_MAX,
+    EVENTS_MAX,
     HOPS_MAX,
     VERSION_MAX,
     Card,
@@ -201,7 +202,8 @@ def _absurd(attacker: Attacker, draw: random.Random) -> Iterator[Frame]:
         entries = tuple(entry() for _ in range(draw.choice((0, 1, 65))))
         yield Gossip(draw.choice(kinds), draw.choice(numbers), entry(), entries)
         yield Introduction(entry())
-        yield EventFrame(draw.choice((0, HOPS_MAX, HOPS_MAX + 1)), draw.randbytes(80), bytes(64))
+        events = ((draw.randbytes(80), bytes(64)),) * draw.choice((0, 1, EVENTS_MAX + 1))
+        yield EventFrame(draw.choice((0, HOPS_MAX, HOPS_MAX + 1)), events)
         yield Gossip("cyclon.request", 1, Entry(attacker.card(["a//b"], VERSION_MAX), 0, b"", b""), entries)
         yield Leaving()
 

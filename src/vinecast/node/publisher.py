@@ -7,7 +7,7 @@ that lasts.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vinecast.core.blocks import cid_text
@@ -78,7 +78,7 @@ class Publisher:
         for hand in _hands(map(_bytes_of, payloads)):
             await self._wait_for_room(lambda: self._is_crowded(topic))
             records = [await self._record(topic, data, headers) for data in hand]
-            receipts += map(self._send, seal_events(self._network, records, self._sign))
+            receipts += self._send(seal_events(self._network, records, self._sign))
             await asyncio.sleep(0)
         return receipts
 
@@ -116,15 +116,19 @@ class Publisher:
         """Seal all that was published in this turn of the loop with one signature, and send it."""
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         for begin in range(0, len(pending), BATCH_MAX):
-            for receipt, sealed in self._seal(pending[begin : begin + BATCH_MAX]):
-                if not receipt.done():
-                    try:
-                        receipt.set_result(self._send(sealed))
-                    except Exception as error:
-                        receipt.set_exception(error)
+            sealed = [one for one in self._seal(pending[begin : begin + BATCH_MAX]) if not one[0].done()]
+            try:
+                for (future, _), receipt in zip(
+                    sealed, self._send([event for _, event in sealed]), strict=True
+                ):
+                    future.set_result(receipt)
+            except Exception as error:
+                for future, _ in sealed:
+                    future.set_exception(error)
 
-    def _send(self, sealed: Sealed) -> Receipt:
-        return Receipt(sealed.cid, self._driver.publish(sealed))
+    def _send(self, hand: Sequence[Sealed]) -> list[Receipt]:
+        taken = self._driver.publish(hand)
+        return [Receipt(sealed.cid, peers) for sealed, peers in zip(hand, taken, strict=True)]
 
     def _seal(
         self, batch: list[tuple[EventRecord, asyncio.Future[Receipt]]]

@@ -23,6 +23,8 @@ CARD_BYTES_MAX = 64 * 1024
 PATTERN_BYTES_MAX = 252
 """A week in slots of five minutes."""
 HOPS_MAX = 32_000
+EVENTS_MAX = 64
+"""Events in one frame (ours)."""
 AGE_MAX = 65_535
 CYCLE_MAX = VERSION_MAX = 2**63 - 1
 
@@ -82,11 +84,10 @@ class Gossip(Struct, array_like=True, frozen=True, tag=0):
 
 
 class EventFrame(Struct, array_like=True, frozen=True, tag=1):
-    """An event on its way: the signed record, and how far it came."""
+    """Events on their way, and how far they came: of each its block, and its seal."""
 
     hops: Annotated[int, Meta(ge=0, le=HOPS_MAX)]
-    block: bytes
-    seal: bytes
+    events: Annotated[tuple[tuple[bytes, bytes], ...], Meta(min_length=1, max_length=EVENTS_MAX)]
 
 
 class Leaving(Struct, array_like=True, frozen=True, tag=2):
