@@ -236,7 +236,7 @@ def test_an_address_that_hangs_is_given_up_and_the_next_one_tried() -> None:
             node = await found.make(join=[silent, found.nodes[0].address]).start()
             found.nodes.append(node)
             await node.subscribe("news").ready()
-            assert node.join_trouble[silent]
+            await until(lambda: silent in node.join_trouble, "it is given up")
             await node.publish("news", b"found them")
             assert await take(reader) == [b"found them"]
         for writer in writers:
