@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vinecast.claims import CLAIMS, Setup, check_claim, grid_further, grid_rings, grid_runs
-from vinecast.claims.grid_runs import Scene, Second, alone, doubled, hit_by_topic, resolved_scene, scenes_of
+from vinecast.claims import CLAIMS, Setup, check_claim, grid_further, grid_notes, grid_rings, grid_runs, kept
+from vinecast.claims.grid_notes import hit_by_topic
+from vinecast.claims.grid_runs import Play, Scene, Second, alone, doubled, resolved_scene, scenes_of
 from vinecast.core.errors import InputError
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles
@@ -67,7 +68,7 @@ def test_in_degrees_count_whoever_has_a_node_in_any_view() -> None:
     second = np.array([[1], [3], [3]], dtype=np.int32)
     online = np.array([True, True, True, False])
     layers = [(everyone, first), (np.array([0, 0, 2]), second)]
-    assert grid_runs._in_degrees(layers, online).tolist() == [1, 2, 1, 2]
+    assert grid_notes._in_degrees(layers, online).tolist() == [1, 2, 1, 2]
 
 
 def test_patterns_of_the_whole_trace_are_those_of_the_analysis(data_folder: Path) -> None:
@@ -100,12 +101,50 @@ def test_a_run_is_its_scenarios(scene: Scene, second: Second | None, fanout: int
     assert run.online.tolist() == [row["online"] for row in rows]
 
 
-def test_threads_and_time_change_nothing(scene: Scene) -> None:
-    one = doubled(scene, 2, Second("day", 70))
-    two = doubled(dataclasses.replace(scene, threads=2), 2, Second("day", 70))
-    assert one is not two
-    for name in ("hit_by_topic", "hit", "duplication", "hops", "online", "regular", "tally"):
-        assert np.array_equal(getattr(one, name), getattr(two, name))
+def test_processes_and_folders_change_nothing(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plays = [Play(scene, 2, second) for second in (None, Second("day", 70, patterns="others"))]
+    here = [play.run() for play in plays]
+    monkeypatch.setattr(kept, "_done", {})
+    elsewhere = [dataclasses.replace(play, scene=dataclasses.replace(scene, keep=tmp_path)) for play in plays]
+    kept.do(elsewhere, 2)
+    assert len(list(tmp_path.iterdir())) == 2
+    monkeypatch.setattr(kept, "_done", {})
+    for one, play in zip(here, elsewhere, strict=True):
+        two = kept.fetch(play)
+        assert one.keys() == two.keys()
+        for name, array in one.items():
+            assert np.array_equal(array, two[name], equal_nan=True), name
+
+
+def test_a_kept_run_is_named_by_what_decides_it(scene: Scene, tmp_path: Path) -> None:
+    here = dataclasses.replace(scene, keep=tmp_path)
+    moved = dataclasses.replace(here, trace=tmp_path / "moved.avt")
+    moved.trace.write_bytes(scene.trace.read_bytes())
+    other = dataclasses.replace(here, trace=tmp_path / "other.avt")
+    other.trace.write_bytes(scene.trace.read_bytes().replace(b"n0 ", b"m0 "))
+    second = Second("day", 70)
+    same = Play(here, 1, second)
+    assert kept.place_of(same) == kept.place_of(Play(moved, 1, second))
+    others = [
+        Play(other, 1, second),
+        Play(here, 2, second),
+        Play(here, 1),
+        Play(here, 1, Second("day", 71)),
+        Play(here, 1, Second("day", 70, patterns="trace")),
+        Play(here, 1, Second("day", 70, "slot")),
+        Play(here, 1, second, "informed"),
+        Play(dataclasses.replace(here, cycles=44), 1, second),
+    ]
+    assert len({kept.place_of(play) for play in (same, *others)}) == 9
+
+
+def test_results_are_what_kept_runs_say(scene: Scene) -> None:
+    """If this fails, what a run gives has changed: raise ``kept.RESULTS``, and put the new sums here."""
+    run = doubled(scene, 1, Second("day", 70))
+    total = run.tally[0].sum(axis=0).tolist()
+    assert (kept.RESULTS, total) == (1, [6337, 6287, 12866, 32312, 10108, 15117])
 
 
 def test_the_running_window_makes_regular_nodes_in_the_first_week(scene: Scene) -> None:
@@ -224,6 +263,33 @@ def test_a_higher_threshold_has_fewer_regular_nodes(monkeypatch: pytest.MonkeyPa
     assert regular[0] > regular[1] > regular[2] > 0
     by_week = {values["week"][gamma]["regular"] for gamma in ("50", "70", "90")}
     assert len(by_week) == 1, "in its first week a slot has one window, and whoever is there was always there"
+
+
+@pytest.mark.parametrize("name", ["RE-6", "RE-7", "RE-8", "RE-10", "RE-11", "RE-12", "RE-13"])
+def test_claims_know_the_runs_that_they_need(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(grid_further.GAMMAS, "small", (50, 70, 90))
+    claim = CLAIMS[name]
+    asked: set[Play] = set()
+
+    def fetch(play: Play) -> kept.Arrays:
+        asked.add(play)
+        return kept.fetch(play)
+
+    monkeypatch.setattr(grid_runs, "fetch", fetch)
+    check_claim(claim, SMALL)
+    assert asked == set(claim.needs(SMALL))
+
+
+def test_a_part_says_that_it_is_one() -> None:
+    setup = Setup("small", periods_s=(3000,))
+    verdict = check_claim(CLAIMS["RE-6"], setup)
+    assert "(cycles of 3000 s (600 s left out), synthetic, 120 nodes" in verdict.measured
+    assert verdict.values["hit_by_topic"].keys() == {"3000"}
+    with pytest.raises(InputError, match="last 600, 3000 s, not 100"):
+        check_claim(CLAIMS["RE-6"], Setup("small", periods_s=(100,)))
+    assert grid_runs.told_seeds(Setup("paper", seeds=1)) == "1 of 4 seeds"
+    assert grid_runs.told_seeds(Setup("paper")) == "4 seeds"
+    assert list(grid_runs.seeds_of(Setup("paper", seed=2, seeds=2))) == [2, 3]
 
 
 def test_the_claims_need_the_trace(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ its curve to another's picture by giving a figure of the same name with a panel 
     Measured(text, holds, values, (Figure(figure_name(8, "facebook"), "…", (panel,)),))
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vinecast.claims.kept import Job
 from vinecast.core.errors import InputError
 from vinecast.sim.figures import Figure, Mark, Panel, Series
 
@@ -41,6 +42,12 @@ class Setup:
     data: Path | None = None
     workload: str | None = None
     """Which subscriptions; None leaves it to the claim."""
+    seeds: int | None = None
+    """Over how many seeds a claim averages that averages over some; None leaves it to the claim."""
+    periods_s: tuple[int, ...] | None = None
+    """Which lengths of a cycle, in seconds, a claim measures that has several; None for all of them."""
+    keep: Path | None = None
+    """A folder for finished runs, so that what was stopped can go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,8 @@ class Claim:
     source: str
     """Where it stands."""
     measure: Callable[[Setup], Measured]
+    needs: Callable[[Setup], Sequence[Job]] = lambda setup: ()
+    """The runs that it will ask for, the most telling first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from vinecast.claims.grid_rings import base, gain, mean_of, ringed
 from vinecast.claims.grid_runs import (
     FANOUT,
     FANOUT_BASE,
+    Play,
     Scene,
     Second,
     alone,
@@ -25,6 +26,7 @@ from vinecast.claims.grid_runs import (
     listed,
     scenes_of,
     seeds_of,
+    told_seeds,
 )
 from vinecast.core.regularity import CYCLES_S
 from vinecast.sim.metrics import COUNTED, Tally
@@ -41,9 +43,14 @@ def _last(setup: Setup) -> tuple[Scene, Sequence[int]]:
     return scenes_of(setup)[-1], seeds_of(setup)
 
 
-def _told(scene: Scene, seeds: Sequence[int]) -> str:
-    many = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
-    return f"cycles of {scene.period_s:g} s, {scene.where}, {many}"
+def _told(setup: Setup) -> str:
+    scene = scenes_of(setup)[-1]
+    return f"cycles of {scene.period_s:g} s, {scene.where}, {told_seeds(setup)}"
+
+
+def _plays(setup: Setup, seconds: Sequence[Second | None], exchange: str = "paper") -> list[Play]:
+    scene, seeds = _last(setup)
+    return [Play(scene, seed, second, exchange) for seed in seeds for second in seconds]
 
 
 def thresholds(setup: Setup) -> Measured:
@@ -74,7 +81,7 @@ def thresholds(setup: Setup) -> Measured:
     values |= {"best": best, "alone": {str(fanout): hit for fanout, hit in bases.items()}}
     text = (
         f"hit ratio at γ = {' / '.join(map(str, gammas))} %: {'; '.join(lines)}; F = 2 "
-        f"{bases[FANOUT]:.2f} %, F = 4 {bases[FANOUT_BASE]:.2f} % ({_told(scene, seeds)})"
+        f"{bases[FANOUT]:.2f} %, F = 4 {bases[FANOUT_BASE]:.2f} % ({_told(setup)})"
     )
     holds = all(gamma == AT for gamma in best.values())
     return Measured(text, holds, values, (_threshold_figure(scene, values, gammas, bases),))
@@ -126,7 +133,7 @@ def popularities(setup: Setup) -> Measured:
     lines = "; ".join(listed(f"{name}:", (row[size] for size in sizes), ".1f") for name, row in found.items())
     text = (
         f"hit ratio of topics with {' / '.join(map(str, sizes))} and more subscribers, %: {lines}; worse off "
-        f"than with F = 2: {', '.join(worse) or 'none'} ({_told(scene, seeds)})"
+        f"than with F = 2: {', '.join(worse) or 'none'} ({_told(setup)})"
     )
     series = tuple(Series(name, sizes, [row[size] for size in sizes]) for name, row in found.items())
     panel = Panel("hit ratio", "subscribers of a topic, from", "hit ratio, %", series, log_x=True)
@@ -143,13 +150,18 @@ def _by_class(tallies: list[Tally]) -> dict[int, float]:
     return {2 ** int(size): float(100 * hits[size] / due[size]) for size in np.flatnonzero(due >= FEW)}
 
 
+def _said(cycle: str) -> tuple[Second, Second]:
+    """Everybody's own patterns, and somebody else's, both of the whole trace."""
+    return Second(cycle, AT, patterns="trace"), Second(cycle, AT, patterns="others")
+
+
 def somebody_elses(setup: Setup) -> Measured:
     """RE-12: a second ring of nodes that are regular beats one of nodes that are said to be."""
     scene, seeds = _last(setup)
     values: dict[str, Any] = {}
     lines, holds = [], True
     for cycle in CYCLES_S:
-        true, false = (Second(cycle, AT, patterns=patterns) for patterns in ("trace", "others"))
+        true, false = _said(cycle)
         gains = {
             name: float(gain(scene, seeds, ringed(second), base(FANOUT)).mean())
             for name, second in (("their own", true), ("somebody else's", false))
@@ -165,7 +177,7 @@ def somebody_elses(setup: Setup) -> Measured:
     text = (
         f"points over F = 2 with patterns of the whole trace, {'; '.join(lines)}; F = 4 "
         f"{float(gain(scene, seeds, base(FANOUT_BASE), base(FANOUT)).mean()):+.2f} "
-        f"({mean_of(scene, seeds, base(FANOUT_BASE), 'duplication'):.2f} copies) ({_told(scene, seeds)})"
+        f"({mean_of(scene, seeds, base(FANOUT_BASE), 'duplication'):.2f} copies) ({_told(setup)})"
     )
     return Measured(text, holds, values)
 
@@ -193,22 +205,42 @@ def informed_rings(setup: Setup) -> Measured:
         f"{row['duplication']:.2f} copies)"
         for name, row in values.items()
     )
-    text = f"{told} ({_told(scene, seeds)})"
+    text = f"{told} ({_told(setup)})"
     return Measured(text, min(rings) > values["F = 4"]["hit_by_topic"], values)
 
 
+def _plays_of_thresholds(setup: Setup) -> list[Play]:
+    gammas = GAMMAS[setup.scale]
+    return _plays(setup, [None, *(Second(cycle, gamma) for cycle in CYCLES_S for gamma in gammas)])
+
+
+def _plays_of_popularities(setup: Setup) -> list[Play]:
+    return _plays(setup, [None, *(Second(cycle, AT) for cycle in CYCLES_S)])
+
+
+def _plays_of_others(setup: Setup) -> list[Play]:
+    return _plays(setup, [None, *(second for cycle in CYCLES_S for second in _said(cycle))])
+
+
+def _plays_informed(setup: Setup) -> list[Play]:
+    return _plays(setup, [None, *(Second(cycle, AT) for cycle in CYCLES_S)], "informed")
+
+
 CLAIMS = (
-    Claim("RE-10", "which threshold is best", f"γ = {AT} %", "S4 §6.8", thresholds),
+    Claim(
+        "RE-10", "which threshold is best", f"γ = {AT} %", "S4 §6.8", thresholds, _plays_of_thresholds,
+    ),
     Claim(
         "RE-11", "regular rings, by popularity",
         "not in S4 (ours: no class of topics is worse off than with F = 2)", "S4 §6.7.6", popularities,
+        _plays_of_popularities,
     ),
     Claim(
         "RE-12", "is it regularity, or forwarding?", "regularity (ours: true patterns beat false ones)",
-        "S4 §6.6.5", somebody_elses,
+        "S4 §6.6.5", somebody_elses, _plays_of_others,
     ),
     Claim(
         "RE-13", "regular rings where rings are informed", "not in S4 (ours: better than F = 4 there, too)",
-        "S4 §6.8", informed_rings,
+        "S4 §6.8", informed_rings, _plays_informed,
     ),
 )  # fmt: skip

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.claims.claim import Claim, Figure, Mark, Measured, Panel, Series, Setup
+from vinecast.claims.grid_notes import Run
 from vinecast.claims.grid_runs import (
     FANOUT,
     FANOUT_BASE,
     PERIODS_S,
-    Run,
+    Play,
     Scene,
     Second,
     alone,
@@ -26,6 +27,8 @@ from vinecast.claims.grid_runs import (
     listed,
     scenes_of,
     seeds_of,
+    told_periods,
+    told_seeds,
 )
 from vinecast.core.regularity import CYCLES_S
 from vinecast.sim import bench_regular
@@ -78,10 +81,7 @@ def _is_met(scene: Scene, ours: float, theirs: float) -> bool:
 
 
 def _about(setup: Setup) -> str:
-    scene, seeds = scenes_of(setup)[0], seeds_of(setup)
-    periods = " / ".join(f"{period:g}" for period in PERIODS_S[setup.scale])
-    many = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
-    return f"cycles of {periods} s, {scene.where}, {many}"
+    return f"{told_periods(setup)}, {scenes_of(setup)[0].where}, {told_seeds(setup)}"
 
 
 def _spread(series: NDArray[np.float64]) -> dict[str, float]:
@@ -131,7 +131,9 @@ def fan_out(setup: Setup) -> Measured:
 
 def _paper(scenes: Sequence[Scene], values: Sequence[float]) -> Sequence[float]:
     """S4's values, one for each scene; those of scenes that are not S4's are not asked for."""
-    return values if scenes[0].is_skype else [0.0] * len(scenes)
+    if not scenes[0].is_skype:
+        return [0.0] * len(scenes)
+    return [values[PERIODS_S["paper"].index(scene.period_s)] for scene in scenes]
 
 
 def regular_rings(setup: Setup) -> Measured:
@@ -173,10 +175,11 @@ def _other_readings(scene: Scene, seeds: Sequence[int]) -> dict[str, tuple[float
     """At γ = 70 %, over F = 2 and over F = 4: what RE-7 would be, read otherwise."""
     found = {}
     for cycle in CYCLES_S:
+        letter, beforehand = _readings(cycle)
         readings = {
             f"{cycle}, over subscriptions": (Second(cycle, 70), "hit"),
-            f"{cycle}, windows count when they are over": (Second(cycle, 70, "slot"), "hit_by_topic"),
-            f"{cycle}, patterns known beforehand": (Second(cycle, 70, patterns="trace"), "hit_by_topic"),
+            f"{cycle}, windows count when they are over": (letter, "hit_by_topic"),
+            f"{cycle}, patterns known beforehand": (beforehand, "hit_by_topic"),
         }
         for name, (second, what) in readings.items():
             first, last = (
@@ -187,14 +190,19 @@ def _other_readings(scene: Scene, seeds: Sequence[int]) -> dict[str, tuple[float
     return found
 
 
+def _readings(cycle: str) -> tuple[Second, Second]:
+    """Windows count when they are over; patterns are known beforehand."""
+    return Second(cycle, 70, "slot"), Second(cycle, 70, patterns="trace")
+
+
 def _gain_figure(scene: Scene, seeds: Sequence[int], gamma: int) -> Figure:
     """S4 Figs. 6.6–6.9: what is gained over F = 4, and who is there."""
     panels = []
     for cycle in CYCLES_S:
         second = Second(cycle, gamma)
         series = gain(scene, seeds, ringed(second), base(FANOUT_BASE))
-        paper = GAINS[cycle, gamma][1][PERIODS_S["paper"].index(scene.period_s)] if scene.is_skype else None
-        marks = (Mark(f"S4: {paper:.2f} on average", y=paper),) if paper is not None else ()
+        (paper,) = _paper([scene], GAINS[cycle, gamma][1])
+        marks = (Mark(f"S4: {paper:.2f} on average", y=paper),) if scene.is_skype else ()
         curve = Series("over F = 4", *by_hour(series, scene.period_s))
         panels.append(
             Panel(f"cycle of a {cycle}: gain", "hours", "hit ratio gained, points", (curve,), marks)
@@ -280,6 +288,30 @@ def cost_of_runs(setup: Setup) -> Measured:
     return Measured(text, holds, {"minutes": minutes, "gb": memory})
 
 
+def _plays_alone(setup: Setup) -> list[Play]:
+    """RE-6's runs. Here as elsewhere, the highest speed comes first: it takes least, and tells most."""
+    return [Play(scene, seed) for scene in reversed(scenes_of(setup)) for seed in seeds_of(setup)]
+
+
+def _plays_doubled(setup: Setup) -> list[Play]:
+    """RE-8's runs."""
+    seconds = [None, *(Second(*key) for key in GAINS)]
+    return [
+        Play(scene, seed, second)
+        for scene in reversed(scenes_of(setup))
+        for seed in seeds_of(setup)
+        for second in seconds
+    ]
+
+
+def _plays_otherwise(setup: Setup) -> list[Play]:
+    """RE-7's runs."""
+    last = scenes_of(setup)[-1]
+    seconds = [second for cycle in CYCLES_S for second in _readings(cycle)]
+    beside = [Play(last, seed, second) for seed in seeds_of(setup) for second in seconds]
+    return [*_plays_doubled(setup), *beside]
+
+
 def _listed_gains() -> str:
     return "; ".join(
         f"{Second(*key).name}: {listed('over F = 2', theirs[0])}, {listed('over F = 4', theirs[1])}"
@@ -291,12 +323,16 @@ CLAIMS = (
     Claim(
         "RE-6", "PolderCast, F = 4 over F = 2, points of hit ratio",
         f"{listed('', FANOUT_GAIN).strip()} (cycles of 100 / 200 / 1000 s)", "S4 Table 6.2", fan_out,
+        _plays_alone,
     ),
-    Claim("RE-7", "regular rings, points of hit ratio", _listed_gains(), "S4 Table 6.2", regular_rings),
+    Claim(
+        "RE-7", "regular rings, points of hit ratio", _listed_gains(), "S4 Table 6.2", regular_rings,
+        _plays_otherwise,
+    ),
     Claim(
         "RE-8", "regular rings: copies, hops, in-degree",
         "copies between F = 2's and F = 4's; hops as F = 4; regular nodes' in-degree almost doubled",
-        "S4 §6.7.2–6.7.5", cost_of_events,
+        "S4 §6.7.2–6.7.5", cost_of_events, _plays_doubled,
     ),
     Claim(
         "RE-9", "what the thesis's run takes",

@@ -14,10 +14,9 @@ Publishing leaves the overlay as it is, so that one run of PolderCast serves for
 """
 
 import functools
-import sys
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.claims.claim import Setup
+from vinecast.claims.grid_notes import Notes, Run
+from vinecast.claims.kept import Arrays, digest_of, fetch
 from vinecast.core.draws import purpose, shuffled, stream, substream, unit
 from vinecast.core.errors import InputError
-from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles
 from vinecast.core.regularity import CYCLES_S, DAY_S
-from vinecast.core.spread import MISSED, Spread
 from vinecast.sim.bench_regular import trace_patterns
 from vinecast.sim.churn import Availability, read_avt
 from vinecast.sim.director import Director
-from vinecast.sim.metrics import Tally, reach_of
-from vinecast.sim.run import build_world, populate
+from vinecast.sim.run import build_world
+from vinecast.sim.sample import FILES, load_workload
 from vinecast.sim.scenario import Resolved, resolve
+from vinecast.sim.workload import Subscriptions
 from vinecast.sim.world import SweepWorld
 from vinecast.systems.poldercast_regular_sweep import PolderCastRegularSweep
 from vinecast.systems.poldercast_sweep import PolderCastSweep
@@ -53,14 +53,8 @@ FANOUT, FANOUT_BASE = 2, 4  # S4 §6.6.5: on each ring, and of the PolderCast th
 WARM_UP = 10  # S4 §6.6.4
 CONTACTS = 20
 """Random peers that whoever comes knows, as in the claims about PolderCast."""
-DEGREES_EVERY_S = 6 * 3600
-"""Seconds between two looks at degrees (ours)."""
 _HOURS = purpose("claims.grid.hours")
 _OTHERS = purpose("claims.grid.others")
-
-
-Layer = tuple[NDArray[Any], NDArray[np.int32]]
-"""Whose rows they are [row], and who stands on them [row, place]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +67,7 @@ class Scene:
     period_s: float
     cycles: int
     data: Path | None
-    threads: int
+    keep: Path | None
 
     @property
     def is_skype(self) -> bool:
@@ -103,28 +97,61 @@ class Second:
         return f"{self.cycle} {self.threshold} %"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """What was measured, cycle by cycle, from the tenth on."""
+@dataclass(frozen=True, slots=True)
+class Play:
+    """A run from beginning to end: a ``Job`` (claims/kept.py)."""
 
-    hit_by_topic: NDArray[np.float64]
-    """Hit ratio as S4 has it."""
-    hit: NDArray[np.float64]
-    """… and over subscriptions."""
-    duplication: NDArray[np.float64]
-    hops: NDArray[np.float64]
-    online: NDArray[np.int64]
-    regular: NDArray[np.int64]
-    """Nodes on line that are regular now."""
-    tally: Tally
-    """All events together, by class (sim/metrics.py)."""
-    degrees: NDArray[np.float64]
-    """[look, (hour, in-degree in PolderCast's layers, of regular nodes in all, of the others in all)]"""
+    scene: Scene
+    seed: int
+    second: Second | None = None
+    exchange: str = "paper"
+
+    @property
+    def keep(self) -> Path | None:
+        """See ``Job``."""
+        return self.scene.keep
+
+    @property
+    def name(self) -> str:
+        """See ``Job``."""
+        second = self.second
+        rings = "PolderCast" if second is None else f"{second.name}, patterns {second.patterns}"
+        scene = f"{self.scene.workload}, {self.scene.period_s:g} s"
+        return f"{scene}, {rings}, {self.exchange} exchange, seed {self.seed}"
+
+    @property
+    def work(self) -> float:
+        """See ``Job``: cycles, of which those with a second ring take longer."""
+        return self.scene.cycles * (1.0 if self.second is None else 1.6)
+
+    def decided_by(self) -> dict[str, Any]:
+        """See ``Job``: the scenario, the data, and whose patterns are used."""
+        scene, table = self.scene, self.resolved().table()
+        table["churn"]["trace"] = digest_of(scene.trace)
+        graph = FILES.get(scene.workload)
+        return {
+            "scenario": table,
+            "graph": digest_of(scene.data / graph[0]) if graph and scene.data else None,
+            "patterns": self.second.patterns if self.second else None,
+        }
+
+    def resolved(self) -> Resolved:
+        """The scenario."""
+        return resolved_scene(self.scene, self.seed, self.second, self.exchange)
+
+    def run(self) -> Arrays:
+        """See ``Job``: what ``Run`` has, by fan-out."""
+        runs = _play(self)
+        return {
+            f"{fanout}.{field.name}": getattr(run, field.name)
+            for fanout, run in runs.items()
+            for field in fields(Run)
+        }
 
 
 def scenes_of(setup: Setup) -> tuple[Scene, ...]:
-    """One for each speed of churn."""
-    periods, nodes, threads = PERIODS_S[setup.scale], NODES[setup.scale], setup.threads
+    """One for each speed of churn, or for those that are asked for."""
+    periods, nodes = PERIODS_S[setup.scale], NODES[setup.scale]
     if setup.scale == "small":
         trace, name = _synthetic(setup.seed, nodes), setup.workload or "synthetic"
     else:
@@ -136,16 +163,51 @@ def scenes_of(setup: Setup) -> tuple[Scene, ...]:
         if not trace.is_file():
             raise InputError(f"the experiments of S4 need {TRACE}, which is not in {setup.data} (--data DIR)")
     longest = _availability(trace, nodes).horizon_s // periods[-1]
-    cycles = [int(longest * periods[-1] // period) for period in periods]  # the same time at every speed
     return tuple(
-        Scene(name, trace, nodes, period, count, setup.data, threads)
-        for period, count in zip(periods, cycles, strict=True)
+        Scene(
+            name,
+            trace,
+            nodes,
+            period,
+            int(longest * periods[-1] // period),  # the same time at every speed
+            setup.data,
+            setup.keep,
+        )
+        for period in periods_of(setup)
     )
+
+
+def periods_of(setup: Setup) -> tuple[float, ...]:
+    """The seconds of a cycle that are asked for, from slow churn to high."""
+    known = PERIODS_S[setup.scale]
+    for asked in setup.periods_s or ():
+        if asked not in known:
+            offered = ", ".join(f"{period:g}" for period in known)
+            raise InputError(
+                f"at this scale the cycles of these claims last {offered} s, not {asked} (--periods)"
+            )
+    return tuple(period for period in known if setup.periods_s is None or period in setup.periods_s)
 
 
 def seeds_of(setup: Setup) -> range:
     """The seeds over which results are averaged."""
-    return range(setup.seed, setup.seed + SEEDS[setup.scale])
+    return range(setup.seed, setup.seed + (setup.seeds or SEEDS[setup.scale]))
+
+
+def told_seeds(setup: Setup) -> str:
+    """How many seeds, and of how many if those are fewer than S4's."""
+    count, full = len(seeds_of(setup)), SEEDS[setup.scale]
+    if count < full:
+        return f"{count} of {full} seeds"
+    return f"{count} seeds" if count > 1 else "one seed"
+
+
+def told_periods(setup: Setup) -> str:
+    """Which speeds of churn, and which are left out."""
+    chosen = periods_of(setup)
+    text = f"cycles of {' / '.join(f'{period:g}' for period in chosen)} s"
+    without = [f"{period:g}" for period in PERIODS_S[setup.scale] if period not in chosen]
+    return f"{text} ({' and '.join(without)} s left out)" if without else text
 
 
 def synthetic_trace(seed: int, nodes: int, days: int) -> str:
@@ -181,12 +243,17 @@ def _availability(path: Path, nodes: int) -> Availability:
 
 def alone(scene: Scene, seed: int, fanout: int, exchange: str = "paper") -> Run:
     """PolderCast without a second ring."""
-    return _runs(scene, seed, None, exchange)[fanout]
+    return _run_of(Play(scene, seed, None, exchange), fanout)
 
 
 def doubled(scene: Scene, seed: int, second: Second, exchange: str = "paper") -> Run:
     """PolderCast with a second ring."""
-    return _runs(scene, seed, second, exchange)[FANOUT]
+    return _run_of(Play(scene, seed, second, exchange), FANOUT)
+
+
+def _run_of(play: Play, fanout: int) -> Run:
+    arrays = fetch(play)
+    return Run(*(arrays[f"{fanout}.{field.name}"] for field in fields(Run)))
 
 
 def resolved_scene(scene: Scene, seed: int, second: Second | None, exchange: str) -> Resolved:
@@ -218,25 +285,28 @@ def resolved_scene(scene: Scene, seed: int, second: Second | None, exchange: str
     )
 
 
-@functools.lru_cache(maxsize=512)
-def _runs(scene: Scene, seed: int, second: Second | None, exchange: str) -> dict[int, Run]:
-    """A run from beginning to end, by fan-out."""
-    resolved = resolved_scene(scene, seed, second, exchange)
-    profiles = populate(resolved.scenario, scene.data)
-    world = build_world(resolved, profiles, threads=scene.threads, data=scene.data)
+@functools.lru_cache(maxsize=4)
+def _subscriptions(workload: str, nodes: int, seed: int, data: Path | None) -> Subscriptions:
+    return load_workload(workload, nodes, seed, data)
+
+
+def _play(play: Play) -> dict[int, Run]:
+    """By fan-out. On one thread: several runs at a time make better use of more."""
+    scene, second, resolved = play.scene, play.second, play.resolved()
+    found = _subscriptions(scene.workload, scene.nodes, play.seed, scene.data)
+    profiles = Profiles.simulated(play.seed, found.start, found.topics, found.topic_count)
+    world = build_world(resolved, profiles, data=scene.data)
     assert isinstance(world, SweepWorld)
     sweep = world.engine.sweep
     assert isinstance(sweep, PolderCastSweep)
     director = Director(resolved, world, scene.data)
     if second is not None and second.patterns != "own":
-        _give_patterns(scene, seed, second, sweep, director.turns)
-    name = "PolderCast" if second is None else f"{second.name}, patterns {second.patterns}"
+        _give_patterns(scene, play.seed, second, sweep, director.turns)
     fanouts = (FANOUT, FANOUT_BASE) if second is None else (FANOUT,)
-    notes = {fanout: _Notes(profiles) for fanout in fanouts}
+    notes = {fanout: Notes(profiles) for fanout in fanouts}
     age = np.full(scene.nodes, -1)
     try:
         for cycle in range(scene.cycles):
-            _tell(scene, f"{name}, {exchange} exchange, seed {seed}", cycle)
             director.before(cycle)
             age = np.where(world.online, age + 1, -1)
             world.advance()
@@ -251,14 +321,6 @@ def _runs(scene: Scene, seed: int, second: Second | None, exchange: str) -> dict
     return {fanout: note.run() for fanout, note in notes.items()}
 
 
-def _tell(scene: Scene, what: str, cycle: int) -> None:
-    """A line on standard error at every quarter of a long run."""
-    if scene.is_skype and cycle % max(scene.cycles // 4, 1) == 0:
-        told = f"{scene.workload}, {scene.period_s:g} s, {what}: {cycle:,} of {scene.cycles:,} cycles"
-        sys.stderr.write(told + "\n")
-        sys.stderr.flush()
-
-
 def _give_patterns(
     scene: Scene, seed: int, second: Second, sweep: PolderCastSweep, turns: NDArray[np.int64]
 ) -> None:
@@ -270,89 +332,6 @@ def _give_patterns(
     turned = np.zeros_like(found)
     turned[turns] = found
     sweep.patterns.give(turned)
-
-
-class _Notes:
-    """A run while it is measured."""
-
-    def __init__(self, profiles: Profiles) -> None:
-        self._profiles = profiles
-        self._owner = profiles.owners()
-        self._rows: list[tuple[float, ...]] = []
-        self._degrees: list[tuple[float, ...]] = []
-        self._tally: Tally | None = None
-        self._next_look_s = 0.0
-
-    def take(self, now_s: float, spread: Spread, expected: NDArray[np.bool_], sweep: PolderCastSweep) -> None:
-        """What became of a cycle's events."""
-        reach = reach_of(spread, self._profiles, expected)
-        stats = reach.stats()
-        self._tally = reach.tally if self._tally is None else self._tally + reach.tally
-        regular = regular_now(sweep) & sweep.online
-        row = (hit_by_topic(spread, self._profiles, self._owner, expected), stats.hit_ratio)
-        counts = (int(sweep.online.sum()), int(regular.sum()))
-        self._rows.append((*row, stats.duplication, stats.hops_mean, *counts))
-        if now_s >= self._next_look_s:
-            self._next_look_s = now_s + DEGREES_EVERY_S
-            self._degrees.append((now_s / 3600, *mean_in_degrees(sweep, self._owner, regular)))
-
-    def run(self) -> Run:
-        """All of it."""
-        assert self._tally is not None
-        by_topic, hit, duplication, hops, online, regular = np.array(self._rows).T
-        counts = online.astype(np.int64), regular.astype(np.int64)
-        return Run(by_topic, hit, duplication, hops, *counts, self._tally, np.array(self._degrees))
-
-
-def hit_by_topic(
-    spread: Spread, profiles: Profiles, owner: NDArray[np.int32], expected: NDArray[np.bool_]
-) -> float:
-    """The mean over topics of the share of those held to a topic's event that got it."""
-    due = expected[owner] & (spread.publisher[profiles.topics] != NOBODY)
-    topics = profiles.topic_ids.size
-    count = np.bincount(profiles.topics[due], minlength=topics)
-    hits = np.bincount(profiles.topics[due & (spread.hops != MISSED)], minlength=topics)
-    there = count > 0
-    return float((hits[there] / count[there]).mean()) if there.any() else 1.0
-
-
-def regular_now(sweep: PolderCastSweep) -> NDArray[np.bool_]:
-    """Who is regular in the present slot; nobody where there is no second ring. [node]"""
-    if not isinstance(sweep, PolderCastRegularSweep):
-        return np.zeros(sweep.nodes, dtype=np.bool_)
-    regular: NDArray[np.bool_] = sweep.patterns.regular[:, sweep.regularity.slot]
-    return regular
-
-
-def mean_in_degrees(
-    sweep: PolderCastSweep, owner: NDArray[np.int32], regular: NDArray[np.bool_]
-) -> tuple[float, float, float]:
-    """How many on-line nodes have a node in their views (S4 §6.6.4): on average in PolderCast's layers, and
-    in all layers for those who are regular now and for the others; NaN where there are none."""
-    everyone = np.arange(sweep.nodes)
-    layers: list[Layer] = [
-        (everyone, sweep.cyclon.peers),
-        (everyone, sweep.near_peers),
-        (owner, sweep.ring_peers),
-    ]
-    below = _in_degrees(layers, sweep.online)
-    if isinstance(sweep, PolderCastRegularSweep):
-        rows = np.where(regular[owner][:, None], sweep.regular_peers, NOBODY)
-        layers += [(everyone, sweep.victor_peers), (owner, rows)]
-    above = _in_degrees(layers, sweep.online)
-    groups = (below[sweep.online], above[regular], above[sweep.online & ~regular])
-    first, second, third = (float(group.mean()) if group.size else float("nan") for group in groups)
-    return first, second, third
-
-
-def _in_degrees(layers: list[Layer], online: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """[node]"""
-    nodes, links = online.size, []
-    for owner, peers in layers:
-        both = np.repeat(owner.astype(np.int64), peers.shape[1]), peers.ravel().astype(np.int64)
-        there = (both[1] != NOBODY) & online[both[0]]
-        links.append((both[0] * nodes + both[1])[there])
-    return np.bincount(np.unique(np.concatenate(links)) % nodes, minlength=nodes)
 
 
 def by_hour(series: NDArray[np.float64], period_s: float) -> tuple[list[float], list[float]]:

@@ -1,15 +1,24 @@
 """The commands: each imports the room that it needs, and returns an exit code."""
 
 import argparse
+import math
 import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vinecast.cli.output import make_console, need, print_json, print_table, progress
+from vinecast.cli.output import complain, make_console, need, print_json, print_table, progress
 from vinecast.core.errors import InputError
 
+if TYPE_CHECKING:
+    from vinecast.claims import Claim, Setup
+
 DATA_VARIABLE = "VINECAST_DATA"
+LONG_S = 60.0
+"""Seconds left from which on every run that is done is told, where there is no terminal to show progress."""
 
 
 def data_folder(arguments: argparse.Namespace) -> Path | None:
@@ -171,7 +180,17 @@ def reproduce(arguments: argparse.Namespace) -> int:
     chosen = select_claims(arguments.claims)
     _check_drawing(arguments)
     data = data_folder(arguments)
-    setup = Setup(arguments.scale, arguments.seed, arguments.threads, data, arguments.workload)
+    setup = Setup(
+        arguments.scale,
+        arguments.seed,
+        arguments.threads,
+        data,
+        arguments.workload,
+        arguments.seeds,
+        arguments.periods,
+        arguments.keep,
+    )
+    _do_runs(chosen, setup)
     verdicts = []
     with progress("reproduce", len(chosen)) as tell:
         for done, claim in enumerate(chosen):
@@ -192,10 +211,33 @@ def reproduce(arguments: argparse.Namespace) -> int:
         title = f"vinecast reproduce {ids} --scale {arguments.scale} --seed {arguments.seed}"
         if arguments.workload:
             title += f" --workload {arguments.workload}"
+        if arguments.seeds:
+            title += f" --seeds {arguments.seeds}"
+        if arguments.periods:
+            title += f" --periods {','.join(map(str, arguments.periods))}"
         if data is not None:
             title += " --data DIR"
         print_table(("claim", "paper", "measured", "holds"), rows, title, arguments.markdown)
     return 0 if all(verdict.holds for verdict in verdicts) else 1
+
+
+def _do_runs(chosen: "Sequence[Claim]", setup: "Setup") -> None:
+    """Do the runs that claims need, several at a time."""
+    from vinecast.claims.kept import Job, do
+
+    jobs: list[Job] = []
+    for claim in chosen:
+        with suppress(InputError):  # the claim itself will say what it lacks
+            jobs += claim.needs(setup)
+    with progress("runs", len(jobs)) as tell:
+
+        def told(done: int, of: int, name: str, left_s: float) -> None:
+            text = f"{done} of {of} runs done, about {math.ceil(left_s / 60)} min left ({name})"
+            tell(done, text, of)
+            if left_s >= LONG_S and not sys.stderr.isatty():
+                complain(text)
+
+        do(jobs, setup.threads, told)
 
 
 def _list_claims(claims: Any, as_json: bool) -> int:

@@ -13,7 +13,7 @@ from vinecast.cli.node import add_node
 from vinecast.cli.node_bench import add_bench_node
 from vinecast.cli.pipeline import add_pipeline
 from vinecast.cli.pipeline_bench import add_bench_pipeline
-from vinecast.cli.values import positive, seed, setting
+from vinecast.cli.values import positive, positives, seed, setting
 from vinecast.core.errors import InputError
 
 
@@ -198,6 +198,18 @@ def _add_reproduce(commands: Any) -> None:
         help="whose subscriptions (default: facebook at paper scale with a data folder, else synthetic)",
     )
     parser.add_argument("--seed", type=seed, default=1, metavar="N", help="default: %(default)s")
+    parser.add_argument(
+        "--seeds", type=positive, metavar="N", help="RE-6 … RE-13: average over so many (default: S4's four)"
+    )
+    parser.add_argument(
+        "--periods", type=positives, metavar="S[,S…]", help="RE-6 … RE-13: only cycles of so many seconds"
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="keep finished runs of RE-6 … RE-13 there: what was stopped goes on where it was",
+    )
     _add_figures(parser)
     _add_threads(parser)
     _add_data(parser)

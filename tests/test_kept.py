@@ -1,0 +1,181 @@
+"""Runs that claims need: done once, by however many processes, and kept in a folder."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vinecast.claims import kept
+from vinecast.claims.kept import Arrays, do, fetch, place_of
+from vinecast.core.errors import InputError
+
+
+@dataclass(frozen=True)
+class Square:
+    """A job that notes in a folder that it was done."""
+
+    number: int
+    keep: Path | None
+    notes: Path
+    fails: bool = False
+    dies: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"the square of {self.number}"
+
+    @property
+    def work(self) -> float:
+        return 1.0 + self.number
+
+    def decided_by(self) -> dict[str, Any]:
+        return {"number": self.number}
+
+    def run(self) -> Arrays:
+        if self.fails:
+            raise InputError("no squares here")
+        if self.dies:
+            os._exit(9)
+        (self.notes / f"{self.number}-{os.getpid()}-{time.monotonic_ns()}").touch()
+        return {"square": np.array([self.number**2]), "root": np.arange(self.number)}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "_done", {})
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    return folder
+
+
+def _times(notes: Path) -> int:
+    return len(list(notes.iterdir()))
+
+
+def _forget() -> None:
+    kept._done.clear()
+
+
+def test_a_result_is_fetched_once(notes: Path) -> None:
+    job = Square(3, None, notes)
+    assert fetch(job) is fetch(job)
+    assert _times(notes) == 1
+
+
+def test_a_kept_result_is_the_same_to_the_bit(tmp_path: Path, notes: Path) -> None:
+    job = Square(3, tmp_path / "kept" / "runs", notes)
+    first = fetch(job)
+    _forget()
+    second = fetch(job)
+    assert _times(notes) == 1
+    assert first.keys() == second.keys()
+    for name, array in first.items():
+        assert second[name].dtype == array.dtype
+        assert np.array_equal(second[name], array)
+    assert [path.suffix for path in (tmp_path / "kept" / "runs").iterdir()] == [".npz"]
+
+
+def test_the_name_tells_all_that_decides_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Square(3, tmp_path, tmp_path)
+    before = place_of(job)
+    assert before == place_of(Square(3, tmp_path, tmp_path / "elsewhere"))
+    assert before != place_of(Square(4, tmp_path, tmp_path))
+    monkeypatch.setattr(kept, "RESULTS", kept.RESULTS + 1)
+    assert before != place_of(job)
+    assert place_of(Square(3, None, tmp_path)) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut short", b"\x93NUMPY", b"anything"])
+def test_a_file_that_is_no_result_is_done_again(tmp_path: Path, notes: Path, content: bytes) -> None:
+    job = Square(3, tmp_path / "kept", notes)
+    place = place_of(job)
+    assert place is not None
+    place.parent.mkdir()
+    place.write_bytes(content)
+    assert fetch(job)["square"] == 9
+    _forget()
+    assert fetch(job)["square"] == 9
+    assert _times(notes) == 1
+
+
+@pytest.mark.parametrize(("processes", "keeps"), [(1, False), (1, True), (2, True)])
+def test_doing_many(tmp_path: Path, notes: Path, processes: int, keeps: bool) -> None:
+    folder = tmp_path / "kept" if keeps else None
+    jobs = [Square(number, folder, notes) for number in (3, 1, 2, 3)]
+    cannot = Square(5, None, notes, fails=True)
+    told: list[tuple[int, int, str, float]] = []
+    do([cannot, *jobs], processes, lambda *what: told.append(what))
+    assert [(done, of) for done, of, _, _ in told] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert {name for _, _, name, _ in told} == {job.name for job in (cannot, *jobs)}
+    assert all(left >= 0 for *_, left in told)
+    assert told[-1][-1] == 0
+    assert [int(fetch(job)["square"][0]) for job in jobs] == [9, 1, 4, 9]
+    assert _times(notes) == 3
+    with pytest.raises(InputError, match="no squares here"):
+        fetch(cannot)
+
+
+def test_what_is_kept_is_not_done_again(tmp_path: Path, notes: Path) -> None:
+    jobs = [Square(number, tmp_path / "kept", notes) for number in range(4)]
+    do(jobs[:2], 1)
+    _forget()
+    told: list[int] = []
+    do(jobs, 1, lambda done, of, name, left: told.append(of))
+    assert told == [2, 2]
+    assert _times(notes) == 4
+
+
+def test_a_process_that_is_ended_is_a_sentence(notes: Path) -> None:
+    with pytest.raises(InputError, match="ended from outside"):
+        do([Square(1, None, notes, dies=True), Square(2, None, notes)], 2)
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path, notes: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="runs cannot be kept there"):
+        fetch(Square(1, tmp_path / "file" / "kept", notes))
+
+
+WAITS = """
+import sys, time
+from pathlib import Path
+from vinecast.claims.kept import do
+class Waits:
+    keep, name, work = None, "waits", 1.0
+    def __init__(self, notes): self.notes = Path(notes)
+    def decided_by(self): return {}
+    def run(self):
+        import os
+        (self.notes / str(os.getpid())).touch()
+        time.sleep(600)
+if __name__ == "__main__":
+    do([Waits(sys.argv[1]), Waits(sys.argv[1])], 2)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_its_parent(tmp_path: Path, notes: Path, number: signal.Signals) -> None:
+    script = tmp_path / "waits.py"
+    script.write_text(WAITS)
+    parent = subprocess.Popen([sys.executable, str(script), str(notes)], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while _times(notes) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    workers = [int(path.name) for path in notes.iterdir()]
+    assert len(workers) == 2
+    parent.send_signal(number)
+    parent.wait(60)
+    while any(Path(f"/proc/{worker}/cmdline").exists() for worker in workers):
+        assert time.monotonic() < deadline, "a worker lives on"
+        time.sleep(0.05)
