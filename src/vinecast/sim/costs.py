@@ -234,9 +234,9 @@ def measure_costs(
     run.engine.run(begin_us - 1)
     run.spent_ns[:] = [0] * run.nodes
     run.scale.on = True
-    run.publish(begin_us, plan)
-    if plan.churn:
+    if plan.churn:  # before: who leaves at the moment of the first event does not get it
         run.churn(begin_us, plan)
+    run.publish(begin_us, plan)
     run.engine.run(begin_us + (plan.cycles + plan.after) * PERIOD_US)
     machines: list[Any] = [timed.machine for timed in run.engine.machines if isinstance(timed, _Timed)]
     profiles = [run.scale.profile_bytes(candidate.knows(machine)) for machine in machines]

@@ -1,0 +1,182 @@
+"""PU-5: what publish/subscribe costs each node, against direct sending and flooding (S3 §5).
+
+S3 announces the comparison and has no figures, so there is nothing to be near to. The claim is that the table
+is whole, and that a system that promises to lose nothing covers all subscriptions, also where nodes come and
+go. ``CANDIDATES`` are the systems: one more is one more row. ``small`` is a few nodes and events; ``paper``
+is all of the Reddit trace (100 users) and a thousand nodes on made workloads.
+"""
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vinecast.claims.claim import Claim, Figure, Measured, Panel, Series, Setup
+from vinecast.core.errors import InputError
+from vinecast.sim.costs import METRICS, Candidate, Costs, Plan, measure_costs
+from vinecast.sim.publications import Publications, draw_publications
+from vinecast.sim.sample import reddit_workload
+from vinecast.sim.workload import Subscriptions, pattern
+from vinecast.sim.zipf import zipf_subscriptions, zipf_weights
+from vinecast.systems.direct import DirectConfig
+from vinecast.systems.flooding import FloodingConfig
+from vinecast.systems.poldercast import PolderCastConfig
+
+CANDIDATES = (
+    Candidate("direct", "direct", DirectConfig(), 1, lambda machine: range(machine.profiles.peers)),
+    Candidate("flooding", "flooding", FloodingConfig(), 10, lambda machine: machine.cyclon.view.tolist()),
+    Candidate("PolderCast", "poldercast", PolderCastConfig(), 20, lambda machine: machine.peers_in_use()),
+)
+"""Everything that is compared, with the cycles that it takes to settle and whose profiles a node keeps."""
+
+QUANTILES = {"median": 50, "p75": 75, "p90": 90, "p95": 95, "p99": 99}  # S3 §5
+HEADINGS = ("workload", "nodes", "system", "each node", "mean", *QUANTILES)
+UNITS = {
+    "messages": "messages",
+    "bytes": "kB",
+    "cpu_us": "CPU, ms",
+    "memory": "memory, kB",
+    "disk": "disk, kB",
+    "coverage": "coverage, %",
+    "coverage_online": "coverage on line, %",
+}
+_PER_UNIT = {
+    "bytes": 1e3,
+    "cpu_us": 1e3,
+    "memory": 1e3,
+    "disk": 1e3,
+    "coverage": 0.01,
+    "coverage_online": 0.01,
+}
+COVERAGES = ("coverage", "coverage_online")
+CONDITIONS = ("stay", "come and go")
+WORKLOADS = ("reddit", "uniform", "zipf")
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """How large a run is."""
+
+    users: int
+    """Of the Reddit trace; and its first so many events."""
+    written: int
+    nodes: int
+    """Of made workloads, and their topics, subscriptions a node, and events."""
+    topics: int
+    subscriptions: int
+    events: int
+    cycles: int
+    after: int
+
+
+SIZES = {
+    "small": _Size(40, 60, 40, 20, 4, 60, 12, 6),
+    "paper": _Size(100, 20_000, 1000, 200, 10, 2000, 60, 20),
+}
+
+
+def _workload(name: str, setup: Setup) -> tuple[Subscriptions, Publications]:
+    size, seed = SIZES[setup.scale], setup.seed
+    if name == "reddit":
+        read, wrote = reddit_workload(size.users, seed, setup.data)
+        return read, wrote.first(size.written)
+    if name == "uniform":
+        found = pattern("random", seed, size.nodes, size.topics, size.subscriptions)
+        return found, draw_publications(seed, found, size.events)
+    found = zipf_subscriptions(seed, size.nodes, size.topics, size.subscriptions)
+    return found, draw_publications(seed, found, size.events, zipf_weights(size.topics))
+
+
+@functools.lru_cache(maxsize=64)
+def _costs(candidate: Candidate, workload: str, condition: str, setup: Setup) -> Costs:
+    size = SIZES[setup.scale]
+    read, wrote = _workload(workload, setup)
+    plan = Plan(size.cycles, size.after, churn=condition == CONDITIONS[1])
+    return measure_costs(candidate, read, wrote, plan, setup.seed)
+
+
+def _stats(metric: str, values: NDArray[np.float64]) -> dict[str, float]:
+    """Mean and percentiles over nodes; those that had nothing to be covered are left out.
+
+    So many of a hundred nodes have at most that cost, and at least that coverage.
+    """
+    there = values[~np.isnan(values)]
+    if not there.size:
+        there = np.zeros(1)
+    parts = [100 - part if metric in COVERAGES else part for part in QUANTILES.values()]
+    found = np.percentile(there, parts).tolist()
+    return {"mean": float(there.mean()), **dict(zip(QUANTILES, found, strict=True))}
+
+
+def _measured(setup: Setup) -> Iterator[tuple[str, str, Candidate, Costs]]:
+    """Workload, condition, system, and what it costs. Without its data the Reddit trace is left out."""
+    chosen = WORKLOADS if setup.workload is None else (setup.workload,)
+    if setup.workload is None and setup.data is None:
+        chosen = WORKLOADS[1:]
+    for workload in chosen:
+        if workload not in WORKLOADS:
+            raise InputError(f"PU-5 has the workloads {', '.join(WORKLOADS)}, and not {workload}")
+        for condition in CONDITIONS:
+            for candidate in CANDIDATES:
+                yield workload, condition, candidate, _costs(candidate, workload, condition, setup)
+
+
+def costs(setup: Setup) -> Measured:
+    """PU-5."""
+    rows: list[list[str]] = []
+    table: list[dict[str, Any]] = []
+    texts: dict[tuple[str, str], list[str]] = {}
+    kept, promised = True, False
+    figures = []
+    for workload, condition, candidate, found in _measured(setup):
+        stats = {metric: _stats(metric, found[metric]) for metric in METRICS}
+        for metric in METRICS:
+            where = {"workload": workload, "nodes": condition, "system": candidate.label, "metric": metric}
+            table.append({**where, **stats[metric]})
+            shown = [_shown(metric, value) for value in stats[metric].values()]
+            rows.append([workload, condition, candidate.label, UNITS[metric], *shown])
+        texts.setdefault((workload, condition), []).append(_line(candidate, stats))
+        figures.append(_figure(setup, workload, condition, candidate, found))
+        if candidate.durable:
+            promised = True
+            kept = kept and bool(np.nanmin(found["coverage"]) == 1.0)
+    text = "; ".join(f"{name}, nodes {how}: {', '.join(lines)}" for (name, how), lines in texts.items())
+    text += "; a node's mean of messages, kB, CPU in ms, memory and disk in kB, coverage"
+    if not promised:
+        text += "; no durable system is among them yet"
+    values = {"table": {"headings": list(HEADINGS), "rows": rows}, "costs": table}
+    return Measured(text, promised and kept, values, tuple(figures))
+
+
+def _shown(metric: str, value: float) -> str:
+    value /= _PER_UNIT.get(metric, 1.0)
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _line(candidate: Candidate, stats: dict[str, dict[str, float]]) -> str:
+    means = [_shown(metric, stats[metric]["mean"]) for metric in METRICS[:-1]]
+    return f"{candidate.label} {' / '.join(means)} %"
+
+
+def _figure(setup: Setup, workload: str, condition: str, candidate: Candidate, found: Costs) -> Figure:
+    """Each node's costs, sorted: what share of nodes has at most so much."""
+    panels = []
+    for metric in METRICS:
+        there = np.sort(found[metric][~np.isnan(found[metric])]) / _PER_UNIT.get(metric, 1.0)
+        share = (np.arange(there.size) + 1) / max(there.size, 1)
+        series = Series(candidate.label, there.tolist(), share.tolist(), "steps")
+        panels.append(Panel(metric, UNITS[metric], "share of nodes with at most as much", (series,)))
+    name = f"pulsarcast-costs-{workload}-{condition.replace(' ', '-')}"
+    title = f"S3 §5: costs of a node ({workload}, nodes {condition}, {setup.scale} scale)"
+    return Figure(name, title, tuple(panels))
+
+
+CLAIMS = (
+    Claim(
+        "PU-5", "costs, against direct sending and flooding", "a table; what is durable covers everything",
+        "S3 §5", costs,
+    ),
+)  # fmt: skip
