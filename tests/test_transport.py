@@ -11,7 +11,7 @@ from vinecast.node.address import Address
 from vinecast.node.bench_transport import measure
 from vinecast.node.identity import Identity
 from vinecast.node.limits import FAILED_MAX, Door, Redial
-from vinecast.node.link import TURN_FRAMES
+from vinecast.node.link import TURN_BYTES, TURN_FRAMES
 from vinecast.node.loop import run
 from vinecast.node.send_queue import LARGE_BYTES
 from vinecast.node.transport import TransportConfig
@@ -61,7 +61,10 @@ def test_sending_dials_and_queues_until_the_link_is_up(world: World) -> None:
     world.run(main)
 
 
-def test_a_peer_that_sends_without_a_pause_leaves_the_loop_to_others(world: World) -> None:
+def handled_a_turn(world: World, size: int, count: int) -> int:
+    """The most frames of that size that a peer handles in one turn of the loop when so many come at once."""
+    found: list[int] = []
+
     async def main() -> None:
         one, other = await world.pair()
         loop = asyncio.get_running_loop()
@@ -69,17 +72,27 @@ def test_a_peer_that_sends_without_a_pause_leaves_the_loop_to_others(world: Worl
 
         def turn() -> None:
             handled.append(len(other.frames))
-            if len(other.frames) < 3000:
+            if len(other.frames) < count:
                 loop.call_soon(turn)
 
-        assert all(one.send(other, bytes(100)) for _ in range(3000))
+        assert all(one.send(other, bytes(size)) for _ in range(count))
         turn()
-        await other.until(lambda: len(other.frames) == 3000)
-        assert max(after - before for before, after in itertools.pairwise(handled)) <= 2 * TURN_FRAMES
+        await other.until(lambda: len(other.frames) == count)
+        found.append(max(after - before for before, after in itertools.pairwise(handled)))
         assert other.send(one, b"x")
         await one.until(lambda: one.frames == [b"x"])
 
     world.run(main)
+    return found[0]
+
+
+def test_a_peer_that_sends_without_a_pause_leaves_the_loop_to_others(world: World) -> None:
+    assert handled_a_turn(world, 100, 3000) <= 2 * TURN_FRAMES
+
+
+def test_so_does_one_that_sends_large_frames() -> None:
+    """Over a socket: streams in memory bring all at once, but in pieces that are no larger than a turn."""
+    assert handled_a_turn(World("TLS"), 2000, 1000) <= 2 * (TURN_BYTES // 2000 + 1)
 
 
 def test_close_drains(world: World) -> None:

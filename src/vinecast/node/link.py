@@ -25,8 +25,9 @@ from vinecast.node.transport import IDLE, LEAVING, LOST, LOST_INSIDE, SILENT, Li
 DUPLICATE = "duplicate"
 """Why a link is closed when there is another one to the same peer."""
 
-TURN_FRAMES = 64
-"""Frames of a link that are handled in one turn of the loop (ours): some milliseconds of work."""
+TURN_FRAMES, TURN_BYTES = 64, 32 * 1024
+"""How much of a link is handled in one turn of the loop (ours): so many frames, or frames of so many bytes,
+which is some milliseconds of work."""
 
 _number = struct.Struct(">Q")
 _GOODBYES = {reason.encode(): reason for reason in (IDLE, LEAVING, DUPLICATE)}
@@ -242,7 +243,8 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The stream is closed, by whomever. What came before that counts."""
-        self._take(len(self._inbox))
+        while self._inbox:
+            self._take()
         self._end(LOST_INSIDE if self._splitter.unfinished else LOST)
         self._stream = None
         self._owner.gone(self)
@@ -260,7 +262,7 @@ class Link(asyncio.Protocol):
     def _work(self) -> None:
         """Handle some of the frames that came. The others wait for the next turn of the loop, and the stream
         with them: a peer that sends without a pause must not keep this node from everything else."""
-        self._take(TURN_FRAMES)
+        self._take()
         stream = self._stream
         self._working = bool(self._inbox)
         if self._working:
@@ -285,15 +287,17 @@ class Link(asyncio.Protocol):
 
     # Frames.
 
-    def _take(self, most: int) -> None:
-        """Handle so many frames of the inbox."""
+    def _take(self) -> None:
+        """Handle the frames of a turn."""
         on_frame, peer, inbox = self._on_frame, self.peer, self._inbox
-        while inbox and most:
+        frames, size = TURN_FRAMES, TURN_BYTES
+        while inbox and frames and size > 0:
             if self.state is State.DOWN:
                 inbox.clear()
                 return
-            most -= 1
             kind, body = inbox.popleft()
+            frames -= 1
+            size -= len(body)
             if kind:
                 self._control(kind, body)
                 continue
