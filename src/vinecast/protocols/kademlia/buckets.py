@@ -52,6 +52,8 @@ class Buckets:
         """When a peer in a bucket or among the spare was last heard from."""
         self.changes = 0
         """Grows with every change of a bucket: whoever is nearest to a key may be another now."""
+        self._filled = 0
+        """Bit i is set when bucket i has somebody."""
 
     def __contains__(self, peer: int) -> bool:
         return self.exists(peer) and peer in self.rows[self.row_of(peer)]
@@ -64,10 +66,6 @@ class Buckets:
         """The number of the bucket where a peer belongs."""
         return (int(self.keys[peer]) ^ self.point).bit_length() - 1
 
-    def distance(self, peer: int, point: int) -> int:
-        """How far a peer is from a point."""
-        return int(self.keys[peer]) ^ point
-
     @property
     def known(self) -> list[int]:
         """All peers in buckets, the nearest buckets first."""
@@ -76,7 +74,7 @@ class Buckets:
     @property
     def depth(self) -> int:
         """The lowest bucket that has somebody: below it the node has no neighbours, as far as it knows."""
-        return next((row for row, peers in enumerate(self.rows) if peers), BITS)
+        return (self._filled & -self._filled).bit_length() - 1 if self._filled else BITS
 
     def meet(self, peer: int, now_us: int) -> int:
         """A peer has spoken: it is the most recently seen. Where there is no room for it, returns the least
@@ -94,7 +92,7 @@ class Buckets:
             spare.remove(peer)
         if len(row) < self.size:
             row.append(peer)
-            self.changes += 1
+            self._note(at)
             return NOBODY
         spare.append(peer)
         if len(spare) > self.size:
@@ -109,9 +107,9 @@ class Buckets:
         row, spare = self.rows[at], self.spare[at]
         if peer in row:
             row.remove(peer)
-            self.changes += 1
             if spare:
                 row.append(spare.pop())
+            self._note(at)
         elif peer in spare:
             spare.remove(peer)
         self.heard_us.pop(peer, None)
@@ -121,36 +119,40 @@ class Buckets:
         for peers in chain(self.rows, self.spare):
             peers.clear()
         self.heard_us.clear()
+        self._filled = 0
         self.changes += 1
 
     def nearer(self, point: int, count: int) -> list[int]:
         """Peers that are nearer to a point than the node itself, so many at the most, the nearest first."""
         found: list[int] = []
-        for row in self._towards(point):
+        rows = self._filled & (point ^ self.point)
+        while rows and len(found) < count:
+            row = rows.bit_length() - 1
             found += self._sorted(row, point)
-            if len(found) >= count:
-                break
+            rows ^= 1 << row
         return found[:count]
 
     def closest(self, point: int, count: int) -> list[int]:
         """The peers nearest to a point, the nearest first."""
         found = self.nearer(point, count)
-        away = ~(point ^ self.point)
-        for row in range(BITS):
-            if len(found) >= count:
-                break
-            if away >> row & 1:
-                found += self._sorted(row, point)
+        rows = self._filled & ~(point ^ self.point)
+        while rows and len(found) < count:
+            lowest = rows & -rows
+            found += self._sorted(lowest.bit_length() - 1, point)
+            rows ^= lowest
         return found[:count]
 
     def count_nearer(self, point: int) -> int:
         """How many known peers are nearer to a point than the node itself."""
-        return sum(len(self.rows[row]) for row in self._towards(point))
-
-    def _towards(self, point: int) -> list[int]:
-        """The buckets all of whose peers are nearer to a point than the node, the nearest first."""
         away = point ^ self.point
-        return [row for row in range(away.bit_length() - 1, -1, -1) if away >> row & 1 and self.rows[row]]
+        return sum(len(peers) for row, peers in enumerate(self.rows) if away >> row & 1)
 
     def _sorted(self, row: int, point: int) -> list[int]:
-        return sorted(self.rows[row], key=lambda peer: self.distance(peer, point))
+        keys = self.keys
+        return sorted(self.rows[row], key=lambda peer: int(keys[peer]) ^ point)
+
+    def _note(self, row: int) -> None:
+        """A bucket is another."""
+        self.changes += 1
+        bit = 1 << row
+        self._filled = self._filled | bit if self.rows[row] else self._filled & ~bit
