@@ -185,6 +185,13 @@ def test_what_is_remembered_of_forgotten_events_is_bounded() -> None:
     assert roots[-100].cid not in streams.state("t").heads
 
 
+def test_retention_never_lowers_the_floor() -> None:
+    streams = kept(*chain(3))
+    streams.set_floor("t", 9)
+    streams.retain("t", Retention(events=1), NOW)
+    assert streams.state("t").floor == 9
+
+
 @pytest.mark.parametrize("limits", [{"age_s": 0.0}, {"events": 0}, {"bytes": -1}])
 def test_limits_that_are_none(limits: dict[str, int]) -> None:
     with pytest.raises(InputError):

@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from stream_events import chain, event
+from vinecast.core import streams_book, streams_memory
 from vinecast.core.errors import InputError
 from vinecast.core.seals import Sealed
 from vinecast.core.streams import EMPTY, Consumers, Streams, StreamSink, StreamState
 from vinecast.core.streams_book import FORGOTTEN_MAX, GONE_HEADS_MAX, size_of
 from vinecast.core.streams_memory import MemoryStreams
 from vinecast.core.streams_retention import Forgotten, Retention
-from vinecast.node import streams_store
+from vinecast.node import streams_file, streams_store
 from vinecast.node.streams_file import FILE_NAME, SCHEMA
 from vinecast.node.streams_store import REFUSED, StreamsConfig, StreamStore
 
@@ -69,85 +68,84 @@ def seen(streams: MemoryStreams | StreamStore, pool: list[Sealed]) -> list[Any]:
     answers: list[Any] = [streams.topics()]
     for topic in ("a", "b", "never"):
         answers.append((streams.state(topic), streams.offset("c", topic), streams.offset("d", topic)))
-        for count in (1, 3, 99):
-            answers += (streams.after(topic, position, count) for position in (0, 2, 5))
-            places = ((0, b""), *((one.record.height, one.cid) for one in pool[:3]))
+        for count in (3, 99):
+            answers += (streams.after(topic, position, count) for position in (0, 4))
+            places = ((0, b""), (pool[0].record.height, pool[0].cid))
             answers += (streams.in_order(topic, place, count) for place in places)
         answers += ((one.cid, streams.height_of(topic, one.cid)) for one in pool)
     return [*answers, *((streams.position_of(one.cid), streams.get(one.cid)) for one in pool)]
 
 
-pools = st.lists(
-    st.tuples(st.sampled_from("ab"), st.sets(st.integers(0, 11), max_size=3)), min_size=1, max_size=12
-)
-topics = st.sampled_from("ab")
-steps = st.one_of(
-    st.tuples(st.just("keep"), st.lists(st.integers(0, 11), min_size=1, max_size=6)),
-    st.tuples(st.just("keep"), st.just(list(range(12)))),
-    st.tuples(st.just("set_floor"), topics, st.integers(0, 5)),
-    st.tuples(st.just("ack"), st.sampled_from("cd"), topics, st.integers(0, 12)),
-    st.tuples(st.just("retain"), topics, st.builds(Retention, events=st.integers(1, 5))),
-    st.tuples(st.just("retain"), topics, st.builds(Retention, bytes=st.integers(1, 1500))),
-    st.tuples(st.just("retain"), topics, st.builds(Retention, age_s=st.integers(1, 5).map(float))),
-    st.tuples(st.sampled_from(["durable", "reopen", "crash"])),
-)
-
-
-def grown(shapes: list[tuple[str, set[int]]]) -> list[Sealed]:
-    """Events of two topics that follow some of those before them."""
+def grown(draw: random.Random, count: int) -> list[Sealed]:
+    """Events of two topics, each after one or two of those before it, or after none."""
     pool: list[Sealed] = []
-    for number, (topic, before) in enumerate(shapes):
-        parents = [pool[i] for i in sorted(before) if i < number and pool[i].record.topic == topic]
+    for number in range(count):
+        topic = draw.choice("ab")
+        before = [one for one in pool if one.record.topic == topic][-4:]
+        parents = draw.sample(before, min(len(before), draw.choice((0, 1, 1, 2))))
         pool.append(event(*parents, topic=topic, number=number))
     return pool
 
 
-@settings(max_examples=60, deadline=None)
-@given(shapes=pools, script=st.lists(steps, max_size=14))
-def test_it_is_what_it_would_be_in_memory(
-    shapes: list[tuple[str, set[int]]],
-    script: list[tuple[Any, ...]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+def some_retention(draw: random.Random) -> Retention:
+    return draw.choice(
+        (
+            Retention(events=draw.randint(1, 6)),
+            Retention(bytes=draw.randint(1, 1500)),
+            Retention(age_s=float(draw.randint(1, 9))),
+        )
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_it_is_what_it_would_be_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Whatever is kept, in whatever order: nothing is asked of the caller, and both twins agree."""
-    folder = tmp_path_factory.mktemp("streams")
-    pool = grown(shapes)
+    monkeypatch.setattr(streams_store, "FORGET_AT_ONCE", 3)
+    for module in (streams_file, streams_memory):
+        monkeypatch.setattr(module, "FORGOTTEN_MAX", 6)
+    monkeypatch.setattr(streams_book, "GONE_HEADS_MAX", 3)
+    draw = random.Random(seed)
+    pool = grown(draw, 30)
 
     async def main() -> None:
         told: list[bytes] = []
-        disk = await StreamStore.open(folder, NODE, NEVER_ALONE, told.extend)
         memory = MemoryStreams()
-        clock = 0
-        for name, *arguments in [*script, ("reopen",)]:
-            clock += 1_000_000
-            if name == "keep":
-                events = [pool[i] for i in arguments[0] if i < len(pool)]
+        disk = await StreamStore.open(tmp_path, NODE, NEVER_ALONE, told.extend)
+        for clock in range(0, 150_000_000, 1_000_000):
+            topic = draw.choice("ab")
+            what = draw.choice(
+                ("keep", "keep", "keep", "floor", "ack", "retain", "durable", "reopen", "crash")
+            )
+            if what == "keep":
+                events = draw.sample(pool, draw.randint(1, 8))
+                if draw.random() < 0.5:
+                    events.sort(key=pool.index)
                 for streams in (disk, memory):
                     streams.keep(events, clock)
-            elif name == "ack":
-                consumer, topic, position = arguments
-                position = min(position, memory.state(topic).last)
+            elif what == "ack":
+                consumer, position = draw.choice("cd"), draw.randint(0, memory.state(topic).last)
                 for streams in (disk, memory):
                     streams.ack(consumer, topic, position)
-            elif name == "set_floor":
+            elif what == "floor":
+                floor = draw.randint(0, 5)
                 for streams in (disk, memory):
-                    streams.set_floor(*arguments)
-            elif name == "crash":
+                    streams.set_floor(topic, floor)
+            elif what == "crash":
                 memory.crash()
                 await disk._writer.close()
-                disk = await StreamStore.open(folder, NODE, NEVER_ALONE, told.extend)
+                disk = await StreamStore.open(tmp_path, NODE, NEVER_ALONE, told.extend)
             else:
                 told.clear()
                 await disk.durable()
                 assert set(told) == set(memory.commit())
-                if name == "retain":
-                    topic, retention = arguments
+                if what == "retain":
+                    retention = some_retention(draw)
                     forgotten = memory.retain(topic, retention, clock)
                     assert await disk.retain(topic, retention, clock) == forgotten
                     memory.commit()
-                elif name == "reopen":
+                elif what == "reopen":
                     await disk.close()
-                    disk = await StreamStore.open(folder, NODE, NEVER_ALONE, told.extend)
+                    disk = await StreamStore.open(tmp_path, NODE, NEVER_ALONE, told.extend)
             assert seen(disk, pool) == seen(memory, pool)
         await disk.close()
 
@@ -229,9 +227,10 @@ def test_an_event_that_is_kept_again_while_it_goes(tmp_path: Path) -> None:
     first, *others = chain(5)
 
     async def main(store: StreamStore) -> None:
-        store.keep([first, *others], NOW)
+        store.keep([first], 0)
+        store.keep(others, NOW)
         await store.durable()
-        task = asyncio.create_task(store.retain("t", Retention(events=4), NOW))
+        task = asyncio.create_task(store.retain("t", Retention(age_s=0.5), NOW))
         while not store._writer.noted.gone:
             await asyncio.sleep(0)
         assert store.position_of(first.cid) == 0

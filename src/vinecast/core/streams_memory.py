@@ -78,8 +78,7 @@ class MemoryStreams:
                 self._put(stream, keeping, kept_us)
             stream.known = stream.safe
             stream.added, stream.taken, stream.safe = {}, [], None
-        for reader, offset in self._offsets_before.items():
-            self._offsets[reader] = offset
+        self._offsets.update(self._offsets_before)
         self._unsafe, self._offsets_before = {}, {}
 
     # Streams.
@@ -203,7 +202,7 @@ class MemoryStreams:
             del forgotten[cid]
         size = sum(size_of(event.sealed) for event in going)
         book.forget([place_of(event.sealed) for event in going], size, shelf.first)
-        offsets = {name: offset for (name, of), offset in self._offsets.items() if of == topic}
+        offsets = {name: offset for (name, of), offset in self._offsets.items() if of == topic and offset}
         unread = count_unread(offsets, [event.position for event in going])
         return Forgotten(topic, len(going), size, book.floor, unread)
 

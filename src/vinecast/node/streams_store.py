@@ -197,9 +197,9 @@ class StreamStore(StreamsView):
             unread.update(self._forget(stream, going))
             events += len(going)
             size += sum(old.size for old in going)
+            await self.durable()
         if stream is None or not events:
             return None
-        await self.durable()
         self.counters["forgotten"] += events
         self.counters["forgotten unread"] += sum(unread.values())
         for consumer, count in sorted(unread.items()):
