@@ -263,6 +263,17 @@ class Driver:
         number = self.book.topics.number_of(topic)
         return number is not None and (number in self._reachable or self.machine.is_reachable(number))
 
+    def neighbours(self) -> dict[str, tuple[bytes, bytes]]:
+        """Topic → the ids of its ring neighbours, the lower and the higher; empty where there is none."""
+        rings, now_us, found = self.machine.rings, self._clock.now_us(), {}
+        for row, topic in enumerate(self.book.profiles.topics_of(ME).tolist()):
+            name, carriers = self.book.topics.names[topic], rings.carriers(row, now_us)
+            assert name is not None
+            nearest = (int(carriers[0]), int(carriers[carriers.size // 2]))
+            lower, higher = (b"" if peer == NOBODY else self.book.id_of(peer) for peer in nearest)
+            found[name] = lower, higher
+        return found
+
     def is_alone(self, topic: str) -> bool:
         """Whether nobody else is known who subscribes to a topic."""
         number = self.book.topics.number_of(topic)

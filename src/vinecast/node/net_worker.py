@@ -16,7 +16,6 @@ from pathlib import Path
 
 from vinecast.core.config import read
 from vinecast.core.errors import VinecastError
-from vinecast.core.machine import NOBODY
 from vinecast.node.config import NodeConfig
 from vinecast.node.identity import Identity
 from vinecast.node.logs import set_up_logging
@@ -232,22 +231,18 @@ def _counted(node: Node) -> Counter[str]:
 
 
 def _changed_neighbours(member: _Member) -> list[tuple[str, tuple[int, int]]]:
-    """The topics whose nearest ring neighbours are others than last told."""
-    driver = member.node.driver
-    book, rings = driver.book, driver.machine.rings
-    names = [book.topics.names[topic] for topic in book.profiles.topics_of(0).tolist()]
+    """The topics whose ring neighbours are others than last told."""
     changed = []
-    for name, row in zip(names, rings.peers.tolist(), strict=False):
-        lower, higher = row[0], row[len(row) // 2]
-        pair = (_point(book.id_of(lower), lower), _point(book.id_of(higher), higher))
-        if name is not None and member.neighbours.get(name) != pair:
-            member.neighbours[name] = pair
-            changed.append((name, pair))
+    for topic, (lower, higher) in member.node.driver.neighbours().items():
+        pair = (_point(lower), _point(higher))
+        if member.neighbours.get(topic) != pair:
+            member.neighbours[topic] = pair
+            changed.append((topic, pair))
     return changed
 
 
-def _point(peer: bytes, number: int) -> int:
-    return -1 if number == NOBODY else int.from_bytes(peer[:8], "big")
+def _point(peer: bytes) -> int:
+    return int.from_bytes(peer[:8], "big") if peer else -1
 
 
 def _resident_bytes() -> int:

@@ -5,15 +5,29 @@ up the node's loop, with everybody who waits for it. So a node first lets three 
 each other for a few cycles, beside the loop.
 
 A process that compiled keeps the compiler's memory, which is more than a node needs in all. So where code can
-be kept, another process compiles it, and this one only loads what that left.
+be kept, another process compiles it, and this one only loads what that left. The compiler's own code, which
+loading runs through, is then let go of: the system reads it again from its file should anybody need it.
 """
 
+import ctypes
+import mmap
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 
-from vinecast.core.events import Event, PeerLost, Publish, Received, Send, Start, Subscribe, TimerFired
+from vinecast.core.events import (
+    Event,
+    PeerFound,
+    PeerLost,
+    Publish,
+    Received,
+    Send,
+    Start,
+    Subscribe,
+    TimerFired,
+)
 from vinecast.core.interest import make_scratch
 from vinecast.core.profiles import Profiles
 from vinecast.core.regularity import Patterns
@@ -26,6 +40,7 @@ from vinecast.systems.poldercast_regular_rings import RegularProfiles
 _MARK = "node-compiled"
 _REGULAR = "regular"
 _NODES, _TOPICS, _CYCLES = 3, 4, 6
+_COMPILER = "libllvmlite"
 _HOUR_US = 3_600_000_000
 _done: set[bool] = set()
 
@@ -46,6 +61,7 @@ def warm_up(regular: bool = False) -> None:
         subprocess.run([sys.executable, "-m", __name__, *more], check=False, stdin=subprocess.DEVNULL)
     _talk(regular)
     _done.add(regular)
+    _let_go_of_compiler()
 
 
 def _mark(regular: bool) -> str:
@@ -70,6 +86,20 @@ def _talk(regular: bool) -> None:
         machines[node].rings.partner = (node + 1) % _NODES
         machines[node].rings.carriers(1, 0)  # while somebody is being asked
     _pass_on(machines, 0, PeerLost(1), now_us)
+    _pass_on(machines, 0, PeerFound(1), now_us)
+
+
+def _let_go_of_compiler() -> None:
+    """Give back the memory that holds the compiler's code: unchanged pages of a file, on Linux."""
+    maps = Path("/proc/self/maps")
+    if not maps.exists() or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    advise = ctypes.CDLL(None).madvise
+    for line in maps.read_text().splitlines():
+        place, rights, *_, name = line.split()
+        if rights == "r-xp" and _COMPILER in name:
+            begin, end = (int(end, 16) for end in place.split("-"))
+            advise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_DONTNEED)
 
 
 def _machines(regular: bool) -> list[PolderCast]:
