@@ -1,0 +1,55 @@
+"""``vinecast bench durable``."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from vinecast.cli.node_bench import Command
+from vinecast.cli.output import print_json, print_table, progress
+from vinecast.cli.values import positive
+
+
+def add_bench_durable(subjects: Any, command: Command) -> None:
+    """The options; no room is imported for them."""
+    parser = command(
+        subjects,
+        "durable",
+        bench_durable,
+        "measure how fast streams are stored, replayed and opened, next to our targets",
+        "vinecast bench durable --folder /var/tmp --repeat 5",
+    )
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+    parser.add_argument("--quick", action="store_true", help="short streams, to see that it works")
+    parser.add_argument("--events", type=positive, metavar="N", help="of a round (default: 50000)")
+    parser.add_argument("--repeat", type=positive, metavar="N", help="rounds, the median counts (default: 3)")
+    parser.add_argument(
+        "--stored",
+        type=positive,
+        metavar="N",
+        help="events of the stream that is opened (default: 1000000, which take 1 GB of disk for a while)",
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        metavar="DIR",
+        help="on the disk to measure (default: where temporary files go)",
+    )
+
+
+def bench_durable(arguments: argparse.Namespace) -> int:
+    """Measure, and print the table."""
+    from vinecast.node.bench_durable import QUICK, Sizes, bench_durable
+
+    usual = QUICK if arguments.quick else Sizes()
+    sizes = Sizes(
+        arguments.events or usual.events, arguments.repeat or usual.repeat, arguments.stored or usual.stored
+    )
+    title = f"vinecast bench durable --events {sizes.events} --repeat {sizes.repeat} --stored {sizes.stored}"
+    with progress("bench", 0) as tell:
+        results = list(bench_durable(sizes, arguments.folder, lambda text: tell(0, text)))
+    if arguments.json:
+        print_json([result.as_dict() for result in results])
+        return 0
+    rows = [(result.what, result.measured, result.target, result.verdict) for result in results]
+    print_table(("what", "measured", "target", "meets it"), rows, title, arguments.markdown)
+    return 0
