@@ -8,11 +8,9 @@ import pytest
 from transports import KINDS, World
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.node.address import Address
-from vinecast.node.bench_transport import measure
 from vinecast.node.identity import Identity
 from vinecast.node.limits import FAILED_MAX, Door, Redial
 from vinecast.node.link import TURN_BYTES, TURN_FRAMES
-from vinecast.node.loop import run
 from vinecast.node.send_queue import LARGE_BYTES
 from vinecast.node.transport import TransportConfig
 
@@ -406,12 +404,6 @@ def test_the_door_counts_by_host() -> None:
 def test_impossible_limits(limits: dict[str, float]) -> None:
     with pytest.raises(InputError):
         TransportConfig(**limits)  # type: ignore[arg-type]
-
-
-def test_the_bench_measures() -> None:
-    figures = run(measure(frames=200, trips=5))
-    assert figures.frames_per_s > 0
-    assert figures.round_trip_us > 0
 
 
 def test_ipv6() -> None:

@@ -17,15 +17,15 @@ PUBLICATIONS = [Publication(i / 10, i % 12, SUBSCRIPTIONS[i % 12][i % 2]) for i 
 
 
 def test_everybody_gets_what_it_subscribed_to_and_nothing_else() -> None:
-    found = run_twin(POINTS, SUBSCRIPTIONS, PUBLICATIONS, CONFIG, 2.0, seed=1)
+    found = run_twin(POINTS, SUBSCRIPTIONS, PUBLICATIONS, CONFIG, 2.0, seed=1, contacts=3)
     due = sum(one.topic in topics for one in PUBLICATIONS for topics in SUBSCRIPTIONS)
     assert (found.expected, found.got, found.repeated, found.strays) == (due, due, 0, 0)
     assert 1 <= found.hops_mean < 4
     assert 0.5 < found.duplication <= 2
-    assert found == run_twin(POINTS, SUBSCRIPTIONS, PUBLICATIONS, CONFIG, 2.0, seed=1)
+    assert found == run_twin(POINTS, SUBSCRIPTIONS, PUBLICATIONS, CONFIG, 2.0, seed=1, contacts=3)
 
 
 def test_nobody_publishes_and_two_are_the_same() -> None:
-    assert run_twin(POINTS, SUBSCRIPTIONS, [], CONFIG, 2.0, seed=1).expected == 0
+    assert run_twin(POINTS, SUBSCRIPTIONS, [], CONFIG, 2.0, seed=1, contacts=3).expected == 0
     with pytest.raises(InputError, match="two nodes have the same id"):
-        run_twin([5, 5], [["a"], ["a"]], [], CONFIG, 2.0, seed=1)
+        run_twin([5, 5], [["a"], ["a"]], [], CONFIG, 2.0, seed=1, contacts=3)

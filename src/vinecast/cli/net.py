@@ -168,6 +168,7 @@ def _twin(network: "LocalNetwork", summary: dict[str, Any]) -> dict[str, Any]:
     """What the simulator makes of the same network."""
     from dataclasses import asdict
 
+    from vinecast.node.net import CONTACTS
     from vinecast.sim.twin import Publication, run_twin
 
     members, judged = network.tally.members, network.tally.judged
@@ -179,5 +180,6 @@ def _twin(network: "LocalNetwork", summary: dict[str, Any]) -> dict[str, Any]:
         network.config.system.system,
         summary["latency_ms"],
         network.config.seed,
+        CONTACTS,
     )
     return asdict(outcome)

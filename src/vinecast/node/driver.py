@@ -118,8 +118,7 @@ class Driver:
         self.address: Address | None = advertise
         self.joined = asyncio.Event()
         """Set when somebody else is known."""
-        sizes = (config.cyclon.gossip_size, config.vicinity.gossip_size, config.rings.gossip_size)
-        self._codec = Codec(self.book, max(sizes))
+        self._codec = Codec(self.book, config.most)
         self._conduct = Conduct(config.period_us)
         self._replays = Replays()
         self._checker = SealChecker(verify, network)

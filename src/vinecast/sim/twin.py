@@ -22,7 +22,6 @@ from vinecast.sim.world import EventWorld, choose_contacts
 from vinecast.systems import SYSTEMS
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
 
-CONTACTS = 3  # ours: nodes that a new one is told of, as in a local network
 SETTLE_CYCLES = 200  # ours: for the rings to be complete
 REST_CYCLES = 3  # ours: for the last events to arrive
 
@@ -57,10 +56,12 @@ def run_twin(
     config: PolderCastConfig,
     latency_ms: float,
     seed: int,
+    contacts: int,
 ) -> TwinOutcome:
     """Let nodes at these points of the circle (64 bits) build their overlay, and publish on it.
 
     latency_ms: the median of what messages take; each takes a random time of up to twice that
+    contacts: nodes that a new one is told of
     """
     if len(set(points)) < len(points):
         raise InputError("two nodes have the same id")
@@ -78,7 +79,7 @@ def run_twin(
         SYSTEMS["poldercast"], config, seed, profiles, EventConfig(records=False), network, trace=count
     )
     nodes = np.arange(len(points), dtype=np.int64)
-    world.start(nodes, choose_contacts(seed, 0, nodes, nodes, CONTACTS), keep_state=True)
+    world.start(nodes, choose_contacts(seed, 0, nodes, nodes, contacts), keep_state=True)
     cycles = _settle(world, profiles)
     commands = [(one.at_s, rank[one.node], number[one.topic]) for one in publications]
     _publish(world, commands, config.period_us)
