@@ -141,7 +141,7 @@ def test_it_is_what_it_would_be_in_memory(tmp_path: Path, monkeypatch: pytest.Mo
                 if what == "retain":
                     retention = some_retention(draw)
                     forgotten = memory.retain(topic, retention, clock)
-                    assert await disk.retain(topic, retention, clock) == forgotten
+                    assert await disk.keep_within(topic, retention, clock) == forgotten
                     memory.commit()
                 elif what == "reopen":
                     await disk.close()
@@ -196,7 +196,7 @@ def test_reading_while_retention_is_under_way(tmp_path: Path, monkeypatch: pytes
     async def main(store: StreamStore) -> None:
         store.keep(events, NOW)
         await store.durable()
-        twice = [asyncio.create_task(store.retain("t", Retention(events=10), NOW)) for _ in range(2)]
+        twice = [asyncio.create_task(store.keep_within("t", Retention(events=10), NOW)) for _ in range(2)]
         floors = set[int]()
         while not all(task.done() for task in twice):
             floor = store.state("t").floor
@@ -230,7 +230,7 @@ def test_an_event_that_is_kept_again_while_it_goes(tmp_path: Path) -> None:
         store.keep([first], 0)
         store.keep(others, NOW)
         await store.durable()
-        task = asyncio.create_task(store.retain("t", Retention(age_s=0.5), NOW))
+        task = asyncio.create_task(store.keep_within("t", Retention(age_s=0.5), NOW))
         while not store._writer.noted.gone:
             await asyncio.sleep(0)
         assert store.position_of(first.cid) == 0
@@ -254,12 +254,12 @@ def test_unread_events_that_go_are_told(tmp_path: Path, caplog: pytest.LogCaptur
         store.keep(events, NOW)
         store.ack("fast", "t", 10)
         store.ack("slow", "t", 3)
-        told = await store.retain("t", Retention(events=4), NOW)
+        told = await store.keep_within("t", Retention(events=4), NOW)
         assert told == Forgotten("t", 6, sum(map(size_of, events[:6])), 6, {"slow": 3})
         assert store.counters["forgotten unread"] == 3
         assert store.offset("slow", "t") == 3
-        assert await store.retain("t", Retention(events=4), NOW) is None
-        assert await store.retain("never", Retention(events=4), NOW) is None
+        assert await store.keep_within("t", Retention(events=4), NOW) is None
+        assert await store.keep_within("never", Retention(events=4), NOW) is None
 
     with_store(tmp_path, main)
     assert "3 events of 't' went that 'slow' had not acknowledged" in caplog.text
@@ -270,7 +270,7 @@ def test_what_is_remembered_of_forgotten_events_is_bounded(tmp_path: Path) -> No
 
     async def main(store: StreamStore) -> None:
         store.keep(roots, NOW)
-        await store.retain("t", Retention(events=1), NOW)
+        await store.keep_within("t", Retention(events=1), NOW)
         assert len(store.state("t").heads) == GONE_HEADS_MAX + 1
         assert store.height_of("t", roots[0].cid) == 0
         assert store.height_of("t", roots[-2].cid) == 1
@@ -384,7 +384,7 @@ async def main(folder, seed):
         store.keep(events[at : at + size], at)
         store.ack("c", "t", max(0, at - 5))
         if draw.random() < 0.1:
-            told = await store.retain("t", Retention(events=300), at)
+            told = await store.keep_within("t", Retention(events=300), at)
             if told:
                 print("floor", told.floor, flush=True)
         at += size

@@ -49,6 +49,8 @@ class MemoryStreams:
     """A node's streams: ``Streams``, ``StreamSink`` and ``Consumers`` of core/streams."""
 
     def __init__(self) -> None:
+        self.size = 0
+        """Bytes of all events together."""
         self._streams: dict[str, _Stream] = {}
         self._topic_of: dict[bytes, str] = {}
         self._offsets: dict[tuple[str, str], int] = {}
@@ -69,7 +71,7 @@ class MemoryStreams:
         """Lose what was not safe."""
         for topic, stream in self._unsafe.items():
             for cid in stream.added:
-                del stream.kept_us[cid], self._topic_of[cid]
+                self._take(stream, cid)
             stream.shelf.remove(stream.added)
             if stream.safe is None:
                 del self._streams[topic]
@@ -165,6 +167,15 @@ class MemoryStreams:
         stream.shelf.put(keeping)
         stream.kept_us[keeping.sealed.cid] = kept_us
         self._topic_of[keeping.sealed.cid] = keeping.sealed.record.topic
+        self.size += size_of(keeping.sealed)
+
+    def _take(self, stream: _Stream, cid: bytes) -> int:
+        """Let go of an event that is still on its shelf; when it was kept."""
+        keeping = stream.shelf.get(cid)
+        if keeping is not None:
+            self.size -= size_of(keeping.sealed)
+        del self._topic_of[cid]
+        return stream.kept_us.pop(cid)
 
     # Consumers.
 
@@ -208,8 +219,7 @@ class MemoryStreams:
 
     def _forget(self, stream: _Stream, event: Keeping) -> None:
         cid, known = event.sealed.cid, stream.known
-        del self._topic_of[cid]
-        kept_us = stream.kept_us.pop(cid)
+        kept_us = self._take(stream, cid)
         if cid in stream.added:
             del stream.added[cid]
         else:

@@ -184,7 +184,7 @@ class StreamStore(StreamsView):
 
     # Retention.
 
-    async def retain(self, topic: str, retention: Retention, now_us: int) -> Forgotten | None:
+    async def keep_within(self, topic: str, retention: Retention, now_us: int) -> Forgotten | None:
         """Forget what a stream has beyond its limits; None where that is nothing. It is safe afterwards."""
         stream = self._find(topic)
         events = size = 0
@@ -200,8 +200,6 @@ class StreamStore(StreamsView):
             await self.durable()
         if stream is None or not events:
             return None
-        self.counters["forgotten"] += events
-        self.counters["forgotten unread"] += sum(unread.values())
         for consumer, count in sorted(unread.items()):
             log.warning("%d events of %r went that %r had not acknowledged", count, topic, consumer)
         return Forgotten(topic, events, size, stream.book.floor, dict(sorted(unread.items())))
@@ -236,7 +234,10 @@ class StreamStore(StreamsView):
         size = sum(old.size for old in going)
         for cid in stream.book.forget([old.place for old in going], size, self._first(stream)):
             noted.heads[number, cid] = 0
-        return count_unread(stream.offsets, [old.position for old in going])
+        unread = count_unread(stream.offsets, [old.position for old in going])
+        self.counters["forgotten"] += len(going)
+        self.counters["forgotten unread"] += sum(unread.values())
+        return unread
 
     def _first(self, stream: OpenStream) -> int:
         """The lowest position of a stream that is kept."""
