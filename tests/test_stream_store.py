@@ -67,7 +67,7 @@ def seen(streams: MemoryStreams | StreamStore, pool: list[Sealed]) -> list[Any]:
     """All that can be asked."""
     answers: list[Any] = [streams.topics()]
     for topic in ("a", "b", "never"):
-        answers.append((streams.state(topic), streams.offset("c", topic), streams.offset("d", topic)))
+        answers.append((streams.state(topic), streams.offset("c", topic), streams.consumers(topic)))
         for count in (3, 99):
             answers += (streams.after(topic, position, count) for position in (0, 4))
             places = ((0, b""), (pool[0].record.height, pool[0].cid))
@@ -124,8 +124,12 @@ def test_it_is_what_it_would_be_in_memory(tmp_path: Path, monkeypatch: pytest.Mo
                     streams.keep(events, clock)
             elif what == "ack":
                 consumer, position = draw.choice("cd"), draw.randint(0, memory.state(topic).last)
+                leaves = draw.random() < 0.2
                 for streams in (disk, memory):
-                    streams.ack(consumer, topic, position)
+                    if leaves:
+                        streams.drop_consumer(consumer, topic)
+                    else:
+                        streams.ack(consumer, topic, position)
             elif what == "floor":
                 floor = draw.randint(0, 5)
                 for streams in (disk, memory):
@@ -563,3 +567,22 @@ def test_closing_on_a_full_disk_keeps_what_was_there(tmp_path: Path) -> None:
 
     with_store(tmp_path, main, NEVER_ALONE)
     assert with_store(tmp_path, look) == StreamState((events[1].cid,), 1, 2, 0)
+
+
+def test_a_disk_that_is_full_at_the_start(tmp_path: Path) -> None:
+    script = """
+import asyncio, resource, sys
+from pathlib import Path
+from vinecast.core.errors import InputError
+from vinecast.node.streams_store import StreamStore
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+try:
+    asyncio.run(StreamStore.open(Path(sys.argv[1]), bytes(32)))
+except InputError as error:
+    print("InputError:", error)
+"""
+    command = [sys.executable, "-W", "error", "-c", script, str(tmp_path)]
+    said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert said.startswith("InputError: the store ")
+    assert with_store(tmp_path, look) == EMPTY  # with room again, it is as if nothing had been

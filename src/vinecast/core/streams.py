@@ -120,3 +120,11 @@ class Consumers(Protocol):
         """Note that a consumer is done with all up to a position; it never goes back. Safe when all that was
         kept before is. InputError when the stream has no such position."""
         ...
+
+    def consumers(self, topic: str) -> dict[str, int]:
+        """The consumers of a stream that acknowledged something, with their offsets, by name."""
+        ...
+
+    def drop_consumer(self, consumer: str, topic: str) -> None:
+        """Forget how far a consumer has come."""
+        ...

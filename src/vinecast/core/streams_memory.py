@@ -191,6 +191,16 @@ class MemoryStreams:
             self._offsets_before.setdefault((consumer, topic), before)
             self._offsets[consumer, topic] = position
 
+    def consumers(self, topic: str) -> dict[str, int]:
+        """The consumers of a stream that acknowledged something, with their offsets, by name."""
+        found = ((name, offset) for (name, of), offset in self._offsets.items() if of == topic and offset)
+        return dict(sorted(found))
+
+    def drop_consumer(self, consumer: str, topic: str) -> None:
+        """Forget how far a consumer has come."""
+        before = self._offsets.pop((consumer, topic), 0)
+        self._offsets_before.setdefault((consumer, topic), before)
+
     # Retention.
 
     def retain(self, topic: str, retention: Retention, now_us: int) -> Forgotten | None:
@@ -213,8 +223,7 @@ class MemoryStreams:
             del forgotten[cid]
         size = sum(size_of(event.sealed) for event in going)
         book.forget([place_of(event.sealed) for event in going], size, shelf.first)
-        offsets = {name: offset for (name, of), offset in self._offsets.items() if of == topic and offset}
-        unread = count_unread(offsets, [event.position for event in going])
+        unread = count_unread(self.consumers(topic), [event.position for event in going])
         return Forgotten(topic, len(going), size, book.floor, unread)
 
     def _forget(self, stream: _Stream, event: Keeping) -> None:

@@ -59,6 +59,7 @@ class Batch:
     lacking: dict[tuple[int, bytes], list[int]] = field(default_factory=dict)
     """The positions of events for which a parent was not there, by stream and that parent."""
     offsets: dict[tuple[int, str], int] = field(default_factory=dict)
+    """By stream and consumer; 0 for one that is forgotten."""
     streams: dict[int, tuple[str, Book]] = field(default_factory=dict)
     """Topics and books of all streams that changed."""
     rows: list[tuple[Any, ...]] = field(default_factory=list)

@@ -167,8 +167,9 @@ class StreamsFile:
         )
         heads = [(*key, height) for key, height in batch.heads.items() if height]
         many("INSERT OR REPLACE INTO heads VALUES (?, ?, ?)", heads)
-        offsets = [(*key, offset) for key, offset in batch.offsets.items()]
-        many("INSERT OR REPLACE INTO consumers VALUES (?, ?, ?)", offsets)
+        offsets = [(*key, offset) for key, offset in batch.offsets.items() if offset]
+        many("DELETE FROM consumers WHERE stream = ? AND name = ?", batch.offsets)
+        many("INSERT INTO consumers VALUES (?, ?, ?)", offsets)
         many(
             """INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (number) DO UPDATE SET
             first = excluded.first, last = excluded.last, floor = excluded.floor,

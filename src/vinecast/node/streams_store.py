@@ -182,6 +182,19 @@ class StreamStore(StreamsView):
             stream.offsets[consumer] = self._writer.noted.offsets[stream.number, consumer] = position
             self._writer.wake()
 
+    def consumers(self, topic: str) -> dict[str, int]:
+        """The consumers of a stream that acknowledged something, with their offsets, by name."""
+        stream = self._find(topic)
+        return {} if stream is None else dict(sorted(stream.offsets.items()))
+
+    def drop_consumer(self, consumer: str, topic: str) -> None:
+        """Forget how far a consumer has come."""
+        if self.offset(consumer, topic):
+            stream = self._changing(topic)
+            del stream.offsets[consumer]
+            self._writer.noted.offsets[stream.number, consumer] = 0
+            self._writer.wake()
+
     # Retention.
 
     async def keep_within(self, topic: str, retention: Retention, now_us: int) -> Forgotten | None:
