@@ -289,10 +289,12 @@ POLDERCAST = TopicSystem(
 
 SYSTEMS: dict[str, TopicSystem] = {"poldercast": POLDERCAST}
 
-# Scribe joins as soon as it can be imported. A further system: one more entry like these.
+# Trees join as soon as they can be imported. A further system: one more entry like these.
 try:
-    from vinecast.protocols.multicast_tree import TreeConfig
+    from vinecast.protocols.kademlia import KademliaConfig
+    from vinecast.protocols.multicast_tree import MulticastTree, RecruitingConfig, TreeConfig
     from vinecast.protocols.pastry import PastryConfig
+    from vinecast.systems.pulsarcast import PulsarCast, PulsarCastConfig
     from vinecast.systems.scribe import Scribe, ScribeConfig
 except ImportError:  # pragma: no cover
     pass
@@ -308,8 +310,11 @@ else:
             settle_s=0.25,
         )
 
+    def _children(tree: MulticastTree) -> list[list[int]]:
+        return [list(branch.children) for branch in tree.branches.values()]
+
     def _scribe_views(machine: Scribe) -> list[list[int]]:
-        return [list(branch.children) for branch in machine.tree.branches.values()]
+        return _children(machine.tree)
 
     SYSTEMS["scribe"] = TopicSystem(
         build=_scribe,
@@ -320,6 +325,32 @@ else:
         heal=60,
         relay_free=False,
         views=_scribe_views,
+        remembered=lambda machine: len(machine.tree.seen),
+        reason_alone="no subscribers",
+    )
+
+    def _pulsarcast(config: PulsarCastConfig, seed: int, profiles: Profiles) -> Callable[[int], Machine]:
+        return lambda node: PulsarCast(config, seed, node, profiles)
+
+    def _pulsarcast_config(memory: int = 10_000) -> PulsarCastConfig:
+        return PulsarCastConfig(
+            KademliaConfig(nearest=8, period_s=1.0, timeout_s=0.25),
+            RecruitingConfig(period_s=1.0, timeout_s=0.25, memory_size=memory),
+            settle_s=0.25,
+        )
+
+    def _pulsarcast_views(machine: PulsarCast) -> list[list[int]]:
+        return [machine.kademlia.buckets.known, *_children(machine.tree)]
+
+    SYSTEMS["pulsarcast"] = TopicSystem(
+        build=_pulsarcast,
+        config=_pulsarcast_config(),
+        forgetful=_pulsarcast_config(MEMORY),
+        settle=10,
+        recover=15,
+        heal=60,
+        relay_free=False,
+        views=_pulsarcast_views,
         remembered=lambda machine: len(machine.tree.seen),
         reason_alone="no subscribers",
     )

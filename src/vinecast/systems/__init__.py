@@ -27,6 +27,7 @@ from vinecast.systems.poldercast_regular import PolderCastRegular, PolderCastReg
 from vinecast.systems.poldercast_regular_rings import RegularProfiles
 from vinecast.systems.poldercast_regular_sweep import PolderCastRegularSweep
 from vinecast.systems.poldercast_sweep import PolderCastSweep
+from vinecast.systems.pulsarcast import PulsarCast, PulsarCastConfig
 from vinecast.systems.scribe import Scribe, ScribeConfig
 
 Machines = Callable[[int], Machine]
@@ -78,6 +79,10 @@ def _grid_machines(config: GridNodeConfig, seed: int, profiles: Profiles) -> Mac
     return lambda node: GridNode(config, seed, node, patterns, room)
 
 
+def _pulsarcast_machines(config: PulsarCastConfig, seed: int, profiles: Profiles) -> Machines:
+    return lambda node: PulsarCast(config, seed, node, profiles)
+
+
 def _scribe_machines(config: ScribeConfig, seed: int, profiles: Profiles) -> Machines:
     return lambda node: Scribe(config, seed, node, profiles)
 
@@ -112,6 +117,9 @@ SYSTEMS: Mapping[str, System] = {
     ),
     "grid": System(
         GridNodeConfig, _grid_machines, None, lambda machine: machine.cyclon.peers, has_topics=False
+    ),
+    "pulsarcast": System(
+        PulsarCastConfig, _pulsarcast_machines, None, lambda machine: machine.peers, has_topics=True
     ),
     "scribe": System(ScribeConfig, _scribe_machines, None, lambda machine: machine.peers, has_topics=True),
     "flooding": System(

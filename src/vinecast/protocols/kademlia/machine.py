@@ -24,6 +24,7 @@ from vinecast.core.events import (
     Count,
     Effect,
     Event,
+    PeerFound,
     PeerLost,
     Received,
     Send,
@@ -132,6 +133,8 @@ class Kademlia(Operations):
                 return [] if self.joined else self._look_up(now_us)
             case Start(contacts):
                 return self._start(contacts, now_us)
+            case PeerFound(peer):
+                return self._take_contact(peer, now_us)
             case PeerLost(peer):
                 return self._lose(peer, now_us)
             case Stop():
@@ -221,6 +224,14 @@ class Kademlia(Operations):
             own.due_us = now_us
         self.joined = not self.contacts
         return [self._every_period, *([] if self.joined else self._look_up(now_us))]
+
+    def _take_contact(self, peer: int, now_us: int) -> list[Effect]:
+        """A peer was met by other means: a contact, the newest; one is dropped when they are too many."""
+        if not self.buckets.exists(peer) or peer in self.buckets:
+            return []
+        alone = not self.buckets.heard_us
+        self.contacts = [peer, *(contact for contact in self.contacts if contact != peer)][:CONTACTS_MAX]
+        return self._look_up(now_us) if alone else self._ping(peer, now_us)
 
     def _look_up(self, now_us: int) -> list[Effect]:
         """Look itself up, also through one of its contacts, another one each time."""

@@ -56,7 +56,7 @@ TIMER = "tree"
 HOPS_MAX = 1000
 """Links that an event may travel (ours: far above any tree's height, so that only a liar gets here)."""
 
-_HEARD, _RAISED, _SPREAD = 1, 2, 4
+HEARD, RAISED, SPREAD = 1, 2, 4
 """What happened to an event on this node: it came, it went up to the root, it went down the tree."""
 
 
@@ -185,10 +185,14 @@ class MulticastTree(Relations):
         if hop == self.me:
             self.roots[topic] = None
             return []
-        if hop in branch.children:  # only a routing that breaks its promise sends us to our own child
-            self.forget_child(branch, hop)
-        self.take_parent(branch, hop, now_us)
-        return [Send(hop, TreeJoin(topic))]
+        return self._ask(branch, hop, now_us)
+
+    def _ask(self, branch: Branch, parent: int, now_us: int) -> list[Effect]:
+        """Ask a peer to be the parent."""
+        if parent in branch.children:  # only a routing that breaks its promise sends us to our own child
+            self.forget_child(branch, parent)
+        self.take_parent(branch, parent, now_us)
+        return [Send(parent, TreeJoin(branch.topic))]
 
     def _adopt(self, sender: int, topic: int, now_us: int) -> list[Effect]:
         """Somebody asks for a parent. Who is not in the tree becomes a forwarder, if it can."""
@@ -355,10 +359,10 @@ class MulticastTree(Relations):
         topic, event, hops = message.topic, message.event, message.hops
         if not 0 < hops <= HOPS_MAX:
             return [Observe(TraceKind.DROPPED, topic, event, sender, reason="hops")]
-        before = self._mark(topic, event, _HEARD | _RAISED)
-        kind = TraceKind.RECEIVED_AGAIN if before & _HEARD else TraceKind.RECEIVED_FIRST
+        before = self._mark(topic, event, HEARD | RAISED)
+        kind = TraceKind.RECEIVED_AGAIN if before & HEARD else TraceKind.RECEIVED_FIRST
         observed: Effect = Observe(kind, topic, event, sender, hops)
-        return [observed] if before & _RAISED else [observed, *self._raise(topic, event, hops)]
+        return [observed] if before & RAISED else [observed, *self._raise(topic, event, hops)]
 
     def _raise(self, topic: int, event: int, hops: int) -> list[Effect]:
         """One hop towards the root; at the root, down the tree. A node that has a parent is not the root,
@@ -373,8 +377,8 @@ class MulticastTree(Relations):
             return [Send(hop, TreePublish(topic, event, hops + 1))]
         if branch is None:
             return [Observe(TraceKind.DROPPED, topic, event, hops=hops, reason="no subscribers")]
-        before = self._mark(topic, event, _SPREAD)
-        return [] if before & _SPREAD else self._spread(branch, event, hops)
+        before = self._mark(topic, event, SPREAD)
+        return [] if before & SPREAD else self._spread(branch, event, hops)
 
     def _take_down(self, sender: int, message: TreeEvent) -> list[Effect]:
         """An event from above. Whoever is not the parent should not send any."""
@@ -382,16 +386,20 @@ class MulticastTree(Relations):
         if not 0 < hops <= HOPS_MAX:
             return [Observe(TraceKind.DROPPED, topic, event, sender, reason="hops")]
         branch = self.branches.get(topic)
-        before = self._mark(topic, event, _HEARD | (_SPREAD if branch is not None else 0))
-        kind = TraceKind.RECEIVED_AGAIN if before & _HEARD else TraceKind.RECEIVED_FIRST
+        before = self._mark(topic, event, HEARD | (SPREAD if branch is not None else 0))
+        kind = TraceKind.RECEIVED_AGAIN if before & HEARD else TraceKind.RECEIVED_FIRST
         effects: list[Effect] = [Observe(kind, topic, event, sender, hops)]
-        if branch is None or branch.parent != sender:
+        if branch is None or not self._may_send(branch, sender):
             effects.append(Send(sender, TreePart(topic)))
-        if branch is not None and not before & _SPREAD:
-            effects += self._spread(branch, event, hops)
+        if branch is not None and not before & SPREAD:
+            effects += self._spread(branch, event, hops, sender)
         return effects
 
-    def _spread(self, branch: Branch, event: int, hops: int) -> list[Effect]:
+    def _may_send(self, branch: Branch, sender: int) -> bool:
+        """Whether it is a peer's place to send events of this tree."""
+        return branch.parent == sender
+
+    def _spread(self, branch: Branch, event: int, hops: int, sender: int = NOBODY) -> list[Effect]:
         effects: list[Effect] = [Deliver(branch.topic, event, hops)] if branch.subscribed else []
         if branch.children:
             message = TreeEvent(branch.topic, event, hops + 1)

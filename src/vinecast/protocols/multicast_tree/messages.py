@@ -64,5 +64,42 @@ class TreeEvent:
     hops: int
 
 
-MESSAGES = (TreeEvent, TreePublish, TreeJoin, TreeAccept, TreePart, TreeHeartbeat, TreeAlive)
+@dataclass(frozen=True, slots=True)
+class TreeSearch:
+    """Are you in this topic's tree?"""
+
+    kind: ClassVar[str] = "tree.search"
+    topic: int
+
+
+@dataclass(frozen=True, slots=True)
+class TreeMember:
+    """The answer to a search."""
+
+    kind: ClassVar[str] = "tree.member"
+    topic: int
+    member: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TreeAbove:
+    """From a parent: who comes after it on the way up, or, above a root, who will be the root after it."""
+
+    kind: ClassVar[str] = "tree.above"
+    topic: int
+    peers: tuple[int, ...]
+
+
+MESSAGES = (
+    TreeEvent,
+    TreePublish,
+    TreeJoin,
+    TreeAccept,
+    TreePart,
+    TreeHeartbeat,
+    TreeAlive,
+    TreeSearch,
+    TreeMember,
+    TreeAbove,
+)
 """What nodes of trees say to each other, for a system that sorts messages."""
