@@ -11,6 +11,7 @@ from vinecast.node.identity import Identity
 from vinecast.node.loop import run
 from vinecast.node.memory_transport import MemoryNetwork, MemoryTransport
 from vinecast.node.node import Node
+from vinecast.node.subscription import Event, Subscription
 
 T = TypeVar("T")
 
@@ -83,3 +84,24 @@ async def village(nodes: int, sockets: bool = False, **rest: Any) -> AsyncIterat
         yield found
     finally:
         await asyncio.gather(*(node.close() for node in found.nodes))
+
+
+async def take(subscription: Subscription, count: int) -> list[Event]:
+    """So many events, in the order in which they came."""
+    async with asyncio.timeout(PATIENCE_S):
+        return [await anext(subscription) for _ in range(count)]
+
+
+async def settled(found: Village) -> None:
+    """Everybody's rings are complete, and nobody thinks it is alone who is not."""
+    truth: dict[str, int] = {}
+    for node in found.nodes:
+        for topic in node.topics():
+            truth[topic] = truth.get(topic, 0) + 1
+
+    def complete() -> bool:
+        return all(
+            node.driver.is_ready(topic) for node in found.nodes for topic in node.topics() if truth[topic] > 1
+        )
+
+    await until(complete, "all rings complete")

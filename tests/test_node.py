@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from live import FAST, Village, live, until, village
+from live import FAST, live, settled, take, until, village
 from vinecast.core.errors import InputError
 from vinecast.core.records import EventRecord
 from vinecast.core.seals import seal_events
@@ -15,31 +15,9 @@ from vinecast.node.identity import Identity
 from vinecast.node.node import Node
 from vinecast.node.peers import ME
 from vinecast.node.publisher import OverloadedError
-from vinecast.node.subscription import Event, Subscription
 from vinecast.node.wire import EventFrame, encode
 
 BOTH = pytest.mark.parametrize("sockets", [False, True], ids=["memory", "sockets"])
-
-
-async def take(subscription: Subscription, count: int) -> list[Event]:
-    """So many events, in the order in which they came."""
-    async with asyncio.timeout(30):
-        return [await anext(subscription) for _ in range(count)]
-
-
-async def settled(found: Village) -> None:
-    """Everybody's rings are complete, and nobody thinks it is alone who is not."""
-    truth: dict[str, int] = {}
-    for node in found.nodes:
-        for topic in node.topics():
-            truth[topic] = truth.get(topic, 0) + 1
-
-    def complete() -> bool:
-        return all(
-            node.driver.is_ready(topic) for node in found.nodes for topic in node.topics() if truth[topic] > 1
-        )
-
-    await until(complete, "all rings complete")
 
 
 def neighbours(node: Node) -> list[bytes]:
