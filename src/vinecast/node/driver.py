@@ -422,7 +422,8 @@ class Driver:
                 assert self._current is not None
                 self._outbox.put(to, hops, self._current[1], otherwise)
             case Send(to, message, otherwise):
-                _ = self._send(to, message) or (otherwise != NOBODY and self._send(otherwise, message))
+                if not self._send(to, message) and otherwise != NOBODY:
+                    self._send(otherwise, message)
             case SetTimer(name, after_us):
                 self._set_timer(name, after_us)
             case Deliver(_, _, hops):

@@ -118,13 +118,13 @@ class Publisher:
         for begin in range(0, len(pending), BATCH_MAX):
             sealed = [one for one in self._seal(pending[begin : begin + BATCH_MAX]) if not one[0].done()]
             try:
-                for (future, _), receipt in zip(
-                    sealed, self._send([event for _, event in sealed]), strict=True
-                ):
-                    future.set_result(receipt)
+                receipts = self._send([event for _, event in sealed])
             except Exception as error:
                 for future, _ in sealed:
                     future.set_exception(error)
+                continue
+            for (future, _), receipt in zip(sealed, receipts, strict=True):
+                future.set_result(receipt)
 
     def _send(self, hand: Sequence[Sealed]) -> list[Receipt]:
         taken = self._driver.publish(hand)
