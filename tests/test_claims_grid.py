@@ -8,7 +8,7 @@ import pytest
 
 from spark_tests import SPARK
 from vinecast.claims import CLAIMS, Setup, check_claim
-from vinecast.claims.grid_runs import synthetic_trace
+from vinecast.claims.grid_scenes import synthetic_trace
 from vinecast.cli import main
 from vinecast.core.errors import InputError
 from vinecast.sim.figures import draw

@@ -13,9 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vinecast.claims import CLAIMS, Setup, check_claim, grid_further, grid_notes, grid_rings, grid_runs, kept
+from vinecast.claims import (
+    CLAIMS,
+    Setup,
+    check_claim,
+    grid_further,
+    grid_notes,
+    grid_rings,
+    grid_runs,
+    grid_scenes,
+    kept,
+)
 from vinecast.claims.grid_notes import hit_by_topic
-from vinecast.claims.grid_runs import Play, Scene, Second, alone, doubled, resolved_scene, scenes_of
+from vinecast.claims.grid_runs import Play, alone, doubled, resolved_scene
+from vinecast.claims.grid_scenes import Scene, Second, scenes_of
 from vinecast.core.errors import InputError
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles
@@ -101,21 +112,23 @@ def test_a_run_is_its_scenarios(scene: Scene, second: Second | None, fanout: int
     assert run.online.tolist() == [row["online"] for row in rows]
 
 
-def test_processes_and_folders_change_nothing(
+def test_processes_folders_and_company_change_nothing(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plays = [Play(scene, 2, second) for second in (None, Second("day", 70, patterns="others"))]
-    here = [play.run() for play in plays]
+    seconds = (None, Second("day", 70, patterns="others"), Second("week", 60), Second("day", 70, "slot"))
+    plays = [Play(scene, 2, second) for second in seconds]
+    plays += [Play(scene, 2, Second("day", 70), "informed"), Play(scene, 3, Second("day", 70))]
+    one_by_one = [play.run_with(())[0] for play in plays]
     monkeypatch.setattr(kept, "_done", {})
-    elsewhere = [dataclasses.replace(play, scene=dataclasses.replace(scene, keep=tmp_path)) for play in plays]
-    kept.do(elsewhere, 2)
-    assert len(list(tmp_path.iterdir())) == 2
+    there = [dataclasses.replace(play, scene=dataclasses.replace(scene, keep=tmp_path)) for play in plays]
+    kept.do(there, 2)
+    assert len(list(tmp_path.iterdir())) == len(plays)
     monkeypatch.setattr(kept, "_done", {})
-    for one, play in zip(here, elsewhere, strict=True):
-        two = kept.fetch(play)
-        assert one.keys() == two.keys()
+    for one, play in zip(one_by_one, there, strict=True):
+        other = kept.fetch(play)
+        assert one.keys() == other.keys()
         for name, array in one.items():
-            assert np.array_equal(array, two[name], equal_nan=True), name
+            assert np.array_equal(array, other[name], equal_nan=True), name
 
 
 def test_a_kept_run_is_named_by_what_decides_it(scene: Scene, tmp_path: Path) -> None:
@@ -186,10 +199,10 @@ def test_the_sweep_is_all_of_table_6_2() -> None:
             assert period * found.scenario.cycles == 2_478_000 * 10**6
             assert speed == f"{period // 10**6} s"
             periods.add(period / 1e6)
-    assert periods == set(grid_runs.PERIODS_S["paper"])
+    assert periods == set(grid_scenes.PERIODS_S["paper"])
     named = {Second(*key).name for key in grid_rings.GAINS}
     assert set(sweep["variants"]["rings"]) == {"F = 2", "F = 4"} | named
-    assert sweep["seeds"] == grid_runs.SEEDS["paper"]
+    assert sweep["seeds"] == grid_scenes.SEEDS["paper"]
 
 
 @pytest.mark.parametrize("fanout", [2, 4])
@@ -287,9 +300,9 @@ def test_a_part_says_that_it_is_one() -> None:
     assert verdict.values["hit_by_topic"].keys() == {"3000"}
     with pytest.raises(InputError, match="last 600, 3000 s, not 100"):
         check_claim(CLAIMS["RE-6"], Setup("small", periods_s=(100,)))
-    assert grid_runs.told_seeds(Setup("paper", seeds=1)) == "1 of 4 seeds"
-    assert grid_runs.told_seeds(Setup("paper")) == "4 seeds"
-    assert list(grid_runs.seeds_of(Setup("paper", seed=2, seeds=2))) == [2, 3]
+    assert grid_scenes.told_seeds(Setup("paper", seeds=1)) == "1 of 4 seeds"
+    assert grid_scenes.told_seeds(Setup("paper")) == "4 seeds"
+    assert list(grid_scenes.seeds_of(Setup("paper", seed=2, seeds=2))) == [2, 3]
 
 
 def test_the_claims_need_the_trace(tmp_path: Path) -> None:
@@ -301,5 +314,5 @@ def test_the_claims_need_the_trace(tmp_path: Path) -> None:
 
 
 def test_four_seeds_at_the_papers_scale() -> None:
-    assert list(grid_runs.seeds_of(Setup("paper", seed=3))) == [3, 4, 5, 6]
-    assert list(grid_runs.seeds_of(Setup("small", seed=3))) == [3]
+    assert list(grid_scenes.seeds_of(Setup("paper", seed=3))) == [3, 4, 5, 6]
+    assert list(grid_scenes.seeds_of(Setup("small", seed=3))) == [3]

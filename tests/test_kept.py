@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,13 +39,18 @@ class Square:
     def decided_by(self) -> dict[str, Any]:
         return {"number": self.number}
 
-    def run(self) -> Arrays:
+    @property
+    def alike(self) -> tuple[int, bool]:
+        return self.number % 2, self.fails
+
+    def run_with(self, others: Sequence["Square"]) -> list[Arrays]:
         if self.fails:
             raise InputError("no squares here")
         if self.dies:
             os._exit(9)
-        (self.notes / f"{self.number}-{os.getpid()}-{time.monotonic_ns()}").touch()
-        return {"square": np.array([self.number**2]), "root": np.arange(self.number)}
+        numbers = [self.number, *(other.number for other in others)]
+        (self.notes / f"{'+'.join(map(str, numbers))} {os.getpid()}-{time.monotonic_ns()}").touch()
+        return [{"square": np.array([number**2]), "root": np.arange(number)} for number in numbers]
 
 
 @pytest.fixture(autouse=True)
@@ -59,8 +65,9 @@ def notes(tmp_path: Path) -> Path:
     return folder
 
 
-def _times(notes: Path) -> int:
-    return len(list(notes.iterdir()))
+def _done_in(notes: Path) -> list[str]:
+    """The numbers that were squared, those in one go joined by a plus."""
+    return sorted(path.name.partition(" ")[0] for path in notes.iterdir())
 
 
 def _forget() -> None:
@@ -70,7 +77,7 @@ def _forget() -> None:
 def test_a_result_is_fetched_once(notes: Path) -> None:
     job = Square(3, None, notes)
     assert fetch(job) is fetch(job)
-    assert _times(notes) == 1
+    assert _done_in(notes) == ["3"]
 
 
 def test_a_kept_result_is_the_same_to_the_bit(tmp_path: Path, notes: Path) -> None:
@@ -78,7 +85,7 @@ def test_a_kept_result_is_the_same_to_the_bit(tmp_path: Path, notes: Path) -> No
     first = fetch(job)
     _forget()
     second = fetch(job)
-    assert _times(notes) == 1
+    assert _done_in(notes) == ["3"]
     assert first.keys() == second.keys()
     for name, array in first.items():
         assert second[name].dtype == array.dtype
@@ -106,34 +113,35 @@ def test_a_file_that_is_no_result_is_done_again(tmp_path: Path, notes: Path, con
     assert fetch(job)["square"] == 9
     _forget()
     assert fetch(job)["square"] == 9
-    assert _times(notes) == 1
+    assert _done_in(notes) == ["3"]
 
 
 @pytest.mark.parametrize(("processes", "keeps"), [(1, False), (1, True), (2, True)])
 def test_doing_many(tmp_path: Path, notes: Path, processes: int, keeps: bool) -> None:
     folder = tmp_path / "kept" if keeps else None
-    jobs = [Square(number, folder, notes) for number in (3, 1, 2, 3)]
-    cannot = Square(5, None, notes, fails=True)
+    jobs = [Square(number, folder, notes) for number in (3, 4, 1, 2, 3, 5, 7, 9, 11)]
+    cannot = Square(13, None, notes, fails=True)
     told: list[tuple[int, int, str, float]] = []
-    do([cannot, *jobs], processes, lambda *what: told.append(what))
-    assert [(done, of) for done, of, _, _ in told] == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert {name for _, _, name, _ in told} == {job.name for job in (cannot, *jobs)}
+    do([*jobs, cannot], processes, lambda *what: told.append(what))
+    assert [of for _, of, _, _ in told] == [9, 9, 9, 9]
+    assert [done for done, *_ in told] == sorted(done for done, *_ in told)
     assert all(left >= 0 for *_, left in told)
+    assert told[-1][0] == 9
     assert told[-1][-1] == 0
-    assert [int(fetch(job)["square"][0]) for job in jobs] == [9, 1, 4, 9]
-    assert _times(notes) == 3
+    assert [int(fetch(job)["square"][0]) for job in jobs] == [9, 16, 1, 4, 9, 25, 49, 81, 121]
+    assert _done_in(notes) == ["11", "3+1+5+7+9", "4+2"]
     with pytest.raises(InputError, match="no squares here"):
         fetch(cannot)
 
 
 def test_what_is_kept_is_not_done_again(tmp_path: Path, notes: Path) -> None:
-    jobs = [Square(number, tmp_path / "kept", notes) for number in range(4)]
+    jobs = [Square(number, tmp_path / "kept", notes) for number in (0, 1, 2, 4)]
     do(jobs[:2], 1)
     _forget()
     told: list[int] = []
     do(jobs, 1, lambda done, of, name, left: told.append(of))
-    assert told == [2, 2]
-    assert _times(notes) == 4
+    assert told == [2]
+    assert _done_in(notes) == ["0", "1", "2+4"]
 
 
 def test_a_process_that_is_ended_is_a_sentence(notes: Path) -> None:
@@ -154,8 +162,9 @@ from vinecast.claims.kept import do
 class Waits:
     keep, name, work = None, "waits", 1.0
     def __init__(self, notes): self.notes = Path(notes)
+    alike = property(id)
     def decided_by(self): return {}
-    def run(self):
+    def run_with(self, others):
         import os
         (self.notes / str(os.getpid())).touch()
         time.sleep(600)
@@ -168,14 +177,13 @@ if __name__ == "__main__":
 def test_no_process_outlives_its_parent(tmp_path: Path, notes: Path, number: signal.Signals) -> None:
     script = tmp_path / "waits.py"
     script.write_text(WAITS)
-    parent = subprocess.Popen([sys.executable, str(script), str(notes)], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while _times(notes) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    workers = [int(path.name) for path in notes.iterdir()]
+    with subprocess.Popen([sys.executable, str(script), str(notes)], stderr=subprocess.DEVNULL) as parent:
+        while len(list(notes.iterdir())) < 2 and parent.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        workers = [int(path.name) for path in notes.iterdir()]
+        parent.send_signal(number)
     assert len(workers) == 2
-    parent.send_signal(number)
-    parent.wait(60)
     while any(Path(f"/proc/{worker}/cmdline").exists() for worker in workers):
         assert time.monotonic() < deadline, "a worker lives on"
         time.sleep(0.05)

@@ -15,7 +15,7 @@ from typing import Any
 
 from vinecast.claims import grid_further, grid_rings
 from vinecast.claims.claim import Claim, Figure, Measured, Panel, Series, Setup
-from vinecast.claims.grid_runs import synthetic_trace
+from vinecast.claims.grid_scenes import synthetic_trace
 from vinecast.core.errors import InputError, MissingExtraError
 from vinecast.core.regularity import CYCLES_S, SLOTS_S, THRESHOLDS
 from vinecast.sim.churn import read_avt

@@ -15,19 +15,8 @@ import numpy as np
 
 from vinecast.claims.claim import Claim, Figure, Mark, Measured, Panel, Series, Setup
 from vinecast.claims.grid_rings import base, gain, mean_of, ringed
-from vinecast.claims.grid_runs import (
-    FANOUT,
-    FANOUT_BASE,
-    Play,
-    Scene,
-    Second,
-    alone,
-    doubled,
-    listed,
-    scenes_of,
-    seeds_of,
-    told_seeds,
-)
+from vinecast.claims.grid_runs import FANOUT, FANOUT_BASE, Play, alone, doubled, listed
+from vinecast.claims.grid_scenes import Scene, Second, scenes_of, seeds_of, told_seeds
 from vinecast.core.regularity import CYCLES_S
 from vinecast.sim.metrics import COUNTED, Tally
 

@@ -14,17 +14,11 @@ from numpy.typing import NDArray
 
 from vinecast.claims.claim import Claim, Figure, Mark, Measured, Panel, Series, Setup
 from vinecast.claims.grid_notes import Run
-from vinecast.claims.grid_runs import (
-    FANOUT,
-    FANOUT_BASE,
+from vinecast.claims.grid_runs import FANOUT, FANOUT_BASE, Play, alone, by_hour, doubled, listed
+from vinecast.claims.grid_scenes import (
     PERIODS_S,
-    Play,
     Scene,
     Second,
-    alone,
-    by_hour,
-    doubled,
-    listed,
     scenes_of,
     seeds_of,
     told_periods,

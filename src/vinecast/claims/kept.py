@@ -1,10 +1,10 @@
 """Runs that claims need: done side by side, and kept.
 
-A ``Job`` is a run that a claim will ask for. ``do`` does many, one process a job; ``fetch`` gives the result
-of one, doing it first if nobody has. Where a job names a folder, its result becomes a file there, which is
-named by a digest of all that decides the result and takes that name only when it is whole: what was stopped
-goes on where it was, and claims that need the same run share it. Jobs decide their results; how many are done
-at a time does not.
+A ``Job`` is a run that a claim will ask for. ``do`` does many, by several processes, and in one go those that
+have much in common; ``fetch`` gives the result of one, doing it first if nobody has. Where a job names a
+folder, its result becomes a file there, which is named by a digest of all that decides the result and takes
+that name only when it is whole: what was stopped goes on where it was, and claims that need the same run
+share it. How many are done at a time, or in one go, makes no difference to any result.
 """
 
 import functools
@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -59,47 +59,53 @@ class Job(Protocol):
         """All that decides the result, as JSON has it."""
         ...
 
-    def run(self) -> Arrays:
-        """Do it."""
+    @property
+    def alike(self) -> Hashable:
+        """Jobs for which this is the same can be done in one go, for less."""
+        ...
+
+    def run_with(self, others: Sequence[Any]) -> list[Arrays]:
+        """Do it and others that are alike; its result, and theirs."""
         ...
 
 
+TOGETHER = 5  # ours: jobs in one go; more would save little more, need more memory, and lose more if stopped
 _done: dict[Job, Arrays] = {}
 
 
 def fetch(job: Job) -> Arrays:
     """A job's result."""
     if job not in _done:
-        _done[job] = _get(job)
+        _done[job] = _get([job])[0]
     return _done[job]
 
 
 def do(jobs: Iterable[Job], processes: int, tell: Tell | None = None) -> None:
-    """Do whatever is neither known nor kept, in this order, as many at a time as there are processes."""
-    waiting = [job for job in dict.fromkeys(jobs) if job not in _done and not _is_kept(job)]
-    of, work, began = len(waiting), sum(job.work for job in waiting), time.monotonic()
-    left = work
+    """Do whatever is neither known nor kept, about in this order, with so many processes."""
+    goes = _in_goes(job for job in dict.fromkeys(jobs) if job not in _done and not _is_kept(job))
+    clock = _Clock([sum(job.work for job in go) for go in goes], processes)
+    of, done = sum(map(len, goes)), 0
 
-    def note(done: int, job: Job, arrays: Arrays | None) -> None:
-        nonlocal left
-        left -= job.work
-        if arrays is not None:
-            _done[job] = arrays
+    def note(go: Sequence[Job], results: list[Arrays] | None) -> None:
+        nonlocal done
+        _done.update(zip(go, results or (), strict=False))
+        done += len(go)
+        left_s = clock.left_s(sum(job.work for job in go))
         if tell is not None:
-            under_way = left * min(processes - 1, of - done) / max(of - done, 1) / 2  # half done, on average
-            rest = (left - under_way) / (work - left + under_way)
-            tell(done, of, job.name, (time.monotonic() - began) * rest)
+            tell(done, of, go[-1].name, left_s)
 
-    if processes == 1 or of < 2:
-        for done, job in enumerate(waiting, 1):
-            note(done, job, _try(job))
+    if processes == 1 or len(goes) < 2:
+        for go in goes:
+            note(go, _try(go))
         return
     others = multiprocessing.active_children()
-    pool = ProcessPoolExecutor(min(processes, of), multiprocessing.get_context("spawn"), _begin_process)
+    pool = ProcessPoolExecutor(
+        min(processes, len(goes)), multiprocessing.get_context("spawn"), _begin_process
+    )
     try:
-        futures = {pool.submit(_try, job): job for job in waiting}
-        for done, future in enumerate(as_completed(futures), 1):
-            note(done, futures[future], future.result())
+        futures = {pool.submit(_try, go): go for go in goes}
+        for future in as_completed(futures):
+            note(futures[future], future.result())
         pool.shutdown()
     except BaseException as error:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -109,6 +115,36 @@ def do(jobs: Iterable[Job], processes: int, tell: Tell | None = None) -> None:
         if isinstance(error, BrokenProcessPool):
             raise InputError("a process that did a run was ended from outside: out of memory?") from None
         raise
+
+
+def _in_goes(jobs: Iterable[Job]) -> list[list[Job]]:
+    """What is done in one go each, in the order of who comes first."""
+    goes: list[list[Job]] = []
+    open_ones: dict[Hashable, list[Job]] = {}
+    for job in jobs:
+        go = open_ones.get(job.alike)
+        if go is None or len(go) == TOGETHER:
+            go = open_ones[job.alike] = []
+            goes.append(go)
+        go.append(job)
+    return goes
+
+
+class _Clock:
+    """How long it will take, by how long it took."""
+
+    def __init__(self, works: Sequence[float], processes: int) -> None:
+        self._began = time.monotonic()
+        self._left = self._all = sum(works)
+        self._count, self._processes = len(works), processes
+
+    def left_s(self, work: float) -> float:
+        """Seconds that are left when so much more is done; whatever is under way is half done, on average."""
+        self._left -= work
+        self._count -= 1
+        under_way = self._left * min(self._processes - 1, self._count) / max(self._count, 1) / 2
+        done = self._all - self._left + under_way
+        return (time.monotonic() - self._began) * (self._left - under_way) / done
 
 
 def _begin_process() -> None:
@@ -124,22 +160,27 @@ def _begin_process() -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def _try(job: Job) -> Arrays | None:
-    """A job that cannot be done is left to the claim that asks for it, which then says why."""
+def _try(jobs: Sequence[Job]) -> list[Arrays] | None:
+    """What cannot be done is left to the claim that asks for it, which then says why."""
     try:
-        return _get(job)
+        return _get(jobs)
     except InputError:
         return None
 
 
-def _get(job: Job) -> Arrays:
-    place = place_of(job)
-    found = None if place is None else _read(place)
-    if found is None:
-        found = job.run()
-        if place is not None:
-            _write(place, found)
-    return found
+def _get(jobs: Sequence[Job]) -> list[Arrays]:
+    places = [place_of(job) for job in jobs]
+    found = [None if place is None else _read(place) for place in places]
+    missing = [job for job, arrays in zip(jobs, found, strict=True) if arrays is None]
+    made = iter(missing[0].run_with(missing[1:]) if missing else ())
+    results = []
+    for place, arrays in zip(places, found, strict=True):
+        if arrays is None:
+            arrays = next(made)
+            if place is not None:
+                _write(place, arrays)
+        results.append(arrays)
+    return results
 
 
 def place_of(job: Job) -> Path | None:

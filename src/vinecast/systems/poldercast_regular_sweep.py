@@ -1,16 +1,19 @@
 """PolderCast with regular rings, for a whole population: PolderCast's sweep, and the regular layers beside
 it.
 
-A synchronous cycle begins with everybody's clock, log and pattern; then come Cyclon's phases and the
-profiles; then everybody turns to the slot that it is in; then come Vicinity's phases and Victor's, Rings' and
-RingsRegular's. It equals machines on the event engine, bit for bit, as PolderCast's does. The clock shows the
-cycle's number times the period.
+A synchronous cycle is PolderCast's; then everybody looks at its clock, log and pattern and turns to the slot
+that it is in; then come Victor's phases and RingsRegular's. It equals machines on the event engine, bit for
+bit, as PolderCast's does: the regular layers take nothing from PolderCast but Cyclon's views, and give it
+nothing. The clock shows the cycle's number times the period.
+
+Since PolderCast does not notice, one population of it can carry several of regular rings, each with its own
+cycle and threshold: what many runs have in common is then done once.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.errors import InputError
+from vinecast.core.errors import Bug, InputError
 from vinecast.core.exchange import group_requests
 from vinecast.core.interest import Scratch
 from vinecast.core.machine import NOBODY
@@ -34,12 +37,24 @@ from vinecast.systems.poldercast_sweep import Nodes, PolderCastSweep
 class PolderCastRegularSweep(PolderCastSweep):
     """A population. victor_peers: Victor's views [node, place]; regular_peers: the regular rings' rows [pool,
     place] of the present slot, stored: those of all slots [pool, slot, place]; slot_of: the slot a node was
-    last in."""
+    last in.
+
+    below: the population that it shares PolderCast with, which is started, stopped and run a cycle first.
+    """
 
     config: PolderCastRegularConfig
 
-    def __init__(self, config: PolderCastRegularConfig, seed: int, profiles: Profiles) -> None:
+    def __init__(
+        self,
+        config: PolderCastRegularConfig,
+        seed: int,
+        profiles: Profiles,
+        below: PolderCastSweep | None = None,
+    ) -> None:
         super().__init__(config, seed, profiles)
+        self.below = below
+        if below is not None:
+            self._take_over(below)
         if len({config.period_us, config.grid.victor.period_us, config.regular.period_us}) > 1:
             raise InputError("a sweep needs the same period_s for all layers")
         if profiles.cnt.max(initial=0) > REGULAR_TOPICS_MAX:
@@ -80,6 +95,16 @@ class PolderCastRegularSweep(PolderCastSweep):
         self._rooms: list[victor.Room] = []
         self._cycles = 0
 
+    def _take_over(self, below: PolderCastSweep) -> None:
+        """Have another population's PolderCast for one's own."""
+        config = below.config
+        ours = (self.seed, self.nodes, self.config.cyclon, self.config.vicinity, self.config.rings)
+        if ours != (below.seed, below.nodes, config.cyclon, config.vicinity, config.rings):
+            raise Bug("regular rings on a PolderCast of another configuration")
+        self.cyclon, self.online = below.cyclon, below.online
+        self.near_peers, self.near_ages = below.near_peers, below.near_ages
+        self.ring_peers, self.ring_ages = below.ring_peers, below.ring_ages
+
     @property
     def state_bytes(self) -> int:
         """Bytes of protocol state, all nodes together, profiles included."""
@@ -96,7 +121,8 @@ class PolderCastRegularSweep(PolderCastSweep):
 
     def start(self, nodes: Nodes, contacts: NDArray[np.int32]) -> None:
         """See ``PolderCastSweep``; the log says ON."""
-        super().start(nodes, contacts)
+        if self.below is None:
+            super().start(nodes, contacts)
         silent = (self.victor_silent[nodes] != NOBODY) | (self.regular_silent[nodes] != NOBODY)
         for p in nodes[silent].tolist():
             self._drop_silent_regular(self.victor_silent, p, p + 1)
@@ -108,7 +134,8 @@ class PolderCastRegularSweep(PolderCastSweep):
 
     def forget_state(self, nodes: Nodes) -> None:
         """Empty all views of nodes that will come back without their state, and their logs."""
-        super().forget_state(nodes)
+        if self.below is None:
+            super().forget_state(nodes)
         self.regularity.forget_state(nodes)
         self.victor_peers[nodes], self.victor_ages[nodes], self.slot_of[nodes] = NOBODY, 0, -1
         self.rounds[nodes], self.used[nodes], self.regular_lost[nodes] = 0, False, False
@@ -122,16 +149,14 @@ class PolderCastRegularSweep(PolderCastSweep):
             self.stored[rows], self.stored_ages[rows] = NOBODY, 0
 
     def synchronous_phases(self, workers: int = 1) -> tuple[Phase, ...]:
-        """Clocks and patterns, PolderCast's Cyclon, the change of slots, and everybody's other layers."""
-        below = super().synchronous_phases(workers)
-        layers = len(self._vicinity_phases()) if self.config.with_vicinity else 0
-        split = len(below) - layers - len(self._rings_phases())
+        """PolderCast's, unless somebody else sees to that; clocks, patterns and slots; the regular layers'."""
+        below = super().synchronous_phases(workers) if self.below is None else ()
+        self.scratch_of(workers - 1)
         return (
+            *below,
             Phase("look at the clock", self._look_at_the_clock, divisible=False),
-            Phase("own regularity", self._find_patterns), *below[:split],
-            Phase("turn to the slot", self._turn_to_slot), Phase("tell of regular rings", self._tell),
-            *below[split : split + layers], *self._victor_phases(),
-            *below[split + layers :], *self._regular_phases(),
+            Phase("own regularity", self._find_patterns), Phase("turn to the slot", self._turn_to_slot),
+            Phase("tell of regular rings", self._tell), *self._victor_phases(), *self._regular_phases(),
         )  # fmt: skip
 
     def scratch_of(self, worker: int) -> Scratch:
