@@ -1,0 +1,58 @@
+"""Gap repair: every node that follows a stream ends with all of its events (S3 §4.5: "a simple negative
+ACK").
+
+An event names its parents. Whoever lacks one asks for it: whoever sent the event, then the topic's neighbours
+and keepers. Once a period neighbours compare heads, so that a gap at the end of a stream shows too; whoever
+lacks much goes through a peer's stream in order. An event is kept, passed on and delivered only after its
+parents.
+"""
+
+from vinecast.protocols.streams.config import StreamsConfig
+from vinecast.protocols.streams.machine import GapRepair
+from vinecast.protocols.streams.messages import (
+    EARLIEST,
+    NOW,
+    STREAM_MESSAGES,
+    Acknowledged,
+    Blame,
+    Follow,
+    Hand,
+    Keepers,
+    Lower,
+    StreamAck,
+    StreamEffect,
+    StreamEvents,
+    StreamHeads,
+    StreamList,
+    StreamListed,
+    StreamMessage,
+    StreamPush,
+    StreamWant,
+    Told,
+    Unfollow,
+)
+
+__all__ = [
+    "EARLIEST",
+    "NOW",
+    "STREAM_MESSAGES",
+    "Acknowledged",
+    "Blame",
+    "Follow",
+    "GapRepair",
+    "Hand",
+    "Keepers",
+    "Lower",
+    "StreamAck",
+    "StreamEffect",
+    "StreamEvents",
+    "StreamHeads",
+    "StreamList",
+    "StreamListed",
+    "StreamMessage",
+    "StreamPush",
+    "StreamWant",
+    "StreamsConfig",
+    "Told",
+    "Unfollow",
+]

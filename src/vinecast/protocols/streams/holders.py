@@ -1,0 +1,122 @@
+"""A node's own events: who was sent them, who has said that they are safe there, and which keepers still lack
+them.
+
+Only whoever was sent an event by its publisher counts, and once (decision 12). What a keeper does not
+acknowledge is sent again, a few times; what is left then, keepers find among themselves.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from vinecast.core.events import Send
+from vinecast.core.seals import Sealed
+from vinecast.protocols.streams.config import StreamsConfig
+from vinecast.protocols.streams.messages import Acknowledged, StreamPush
+from vinecast.protocols.streams.serving import batches
+
+PUSHES = 5
+"""How often a keeper is sent an event (ours)."""
+
+
+@dataclass(slots=True)
+class _Pushed:
+    """One of its events on the way to one keeper."""
+
+    tries: int = 0
+    due_us: int = 0
+
+
+@dataclass(slots=True)
+class _Own:
+    """An event of its own."""
+
+    sealed: Sealed
+    sent: dict[int, bool] = field(default_factory=dict)
+    """Who was sent it → whether it is safe there."""
+    pushes: dict[int, _Pushed] = field(default_factory=dict)
+    """Keepers that have not acknowledged it."""
+
+
+class Holders:
+    """Of all events of its own, the latest."""
+
+    def __init__(self, config: StreamsConfig) -> None:
+        self._config = config
+        self._own: OrderedDict[bytes, _Own] = OrderedDict()
+        self._unpushed: dict[bytes, None] = {}
+        """Those that some keeper still lacks, the oldest first."""
+
+    def add(self, sealed: Sealed, keepers: tuple[int, ...]) -> None:
+        """An event of its own."""
+        if len(self._own) >= self._config.own:
+            gone, _ = self._own.popitem(last=False)
+            self._unpushed.pop(gone, None)
+        self._own[sealed.cid] = _Own(sealed)
+        self.want_push(sealed.cid, keepers)
+
+    def __contains__(self, cid: bytes) -> bool:
+        return cid in self._own
+
+    @property
+    def waits(self) -> bool:
+        """Whether a keeper lacks something."""
+        return bool(self._unpushed)
+
+    def cids_of(self, topic: str) -> list[bytes]:
+        """Its events of a topic, the oldest first."""
+        return [cid for cid, own in self._own.items() if own.sealed.record.topic == topic]
+
+    def want_push(self, cid: bytes, keepers: tuple[int, ...]) -> None:
+        """Let these keepers have an event, unless they have."""
+        own = self._own[cid]
+        own.pushes = {k: own.pushes.get(k, _Pushed()) for k in keepers if not own.sent.get(k)}
+        if own.pushes:
+            self._unpushed[cid] = None
+        else:
+            self._unpushed.pop(cid, None)
+
+    def sent(self, cid: bytes, peer: int, now_us: int) -> None:
+        """A peer was sent an event."""
+        own = self._own.get(cid)
+        if own is None:
+            return
+        own.sent.setdefault(peer, False)
+        push = own.pushes.get(peer)
+        if push is not None:
+            push.due_us = now_us + self._config.answer_us
+
+    def acknowledged(self, peer: int, cids: tuple[bytes, ...]) -> list[Acknowledged]:
+        """A peer says that these are safe with it."""
+        told = []
+        for cid in dict.fromkeys(cids):
+            own = self._own.get(cid)
+            if own is None or own.sent.get(peer) is not False:
+                continue
+            own.sent[peer] = True
+            if own.pushes.pop(peer, None) is not None and not own.pushes:
+                self._unpushed.pop(cid, None)
+            told.append(Acknowledged(cid, sum(own.sent.values())))
+        return told
+
+    def push(self, now_us: int) -> list[Send]:
+        """Send keepers what they lack, in batches."""
+        lacking: dict[tuple[int, str], list[Sealed]] = {}
+        for cid in list(self._unpushed):
+            own = self._own[cid]
+            for keeper, push in list(own.pushes.items()):
+                if push.due_us > now_us:
+                    continue
+                if push.tries >= PUSHES:
+                    del own.pushes[keeper]
+                    continue
+                push.due_us = now_us + (self._config.answer_us << push.tries)
+                push.tries += 1
+                own.sent.setdefault(keeper, False)
+                lacking.setdefault((keeper, own.sealed.record.topic), []).append(own.sealed)
+            if not own.pushes:
+                del self._unpushed[cid]
+        return [
+            Send(keeper, StreamPush(topic, batch))
+            for (keeper, topic), events in lacking.items()
+            for batch in batches(events, self._config.batch_bytes)
+        ]

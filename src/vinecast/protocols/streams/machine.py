@@ -1,0 +1,308 @@
+"""The machine of gap repair on one node: the streams that it follows, and comparing heads once a period.
+
+Whoever owns it has checked the form and the seal of every event that it is handed, and tells it which peers
+are next to the node in a topic's overlay.
+"""
+
+from collections.abc import Callable, Sequence
+
+from vinecast.core.blocks import is_cid
+from vinecast.core.draws import below, purpose, stream
+from vinecast.core.events import Count, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
+from vinecast.core.machine import NOBODY
+from vinecast.core.records import NUMBER_MAX, PARENTS_MAX
+from vinecast.core.seals import Sealed
+from vinecast.core.streams import Keep, Kept, SetFloor, Streams
+from vinecast.protocols.streams.config import StreamsConfig
+from vinecast.protocols.streams.holders import Holders
+from vinecast.protocols.streams.intake import Intake
+from vinecast.protocols.streams.messages import (
+    ALWAYS,
+    IF_OTHER,
+    NEVER,
+    NOW,
+    Follow,
+    Keepers,
+    Lower,
+    StreamAck,
+    StreamEffect,
+    StreamEvents,
+    StreamHeads,
+    StreamList,
+    StreamListed,
+    StreamPush,
+    StreamWant,
+    Told,
+    Unfollow,
+)
+from vinecast.protocols.streams.seeking import Seeking
+from vinecast.protocols.streams.serving import Serving
+from vinecast.protocols.streams.standing import Standing
+from vinecast.protocols.streams.topics import ENOUGH, HEADS_TOLD, Topic
+
+PERIOD, ASK, PUSH = "streams.period", "streams.ask", "streams.push"
+TIMERS = (PERIOD, ASK, PUSH)
+TOLD_TOPICS = 64
+"""Topics in one message (ours)."""
+
+_PARTNER = purpose("streams.partner")
+_SOURCES = purpose("streams.sources")
+
+RepairEvent = Event | Kept | Follow | Unfollow | Lower | Keepers
+
+
+class GapRepair:
+    """The machine. ``neighbours`` names the peers next to the node in a topic's overlay."""
+
+    def __init__(
+        self,
+        config: StreamsConfig,
+        seed: int,
+        me: int,
+        streams: Streams,
+        neighbours: Callable[[str], Sequence[int]],
+    ) -> None:
+        self.config = config
+        self.seed = seed
+        self.me = me
+        self.streams = streams
+        self.topics: dict[str, Topic] = {}
+        self.standing = Standing()
+        self.seeking = Seeking(config, self.topics, self.standing, self._sources)
+        self.intake = Intake(config, me, streams, self.topics, self.standing, self.seeking)
+        self.seeking.intake = self.intake
+        self.holders = Holders(config)
+        self._serving = Serving(config, streams)
+        self._neighbours = neighbours
+        self._cycle = 0
+        self._turn = 0
+        """Where the topics of the next period begin."""
+        self._set: set[str] = set()
+        """Timers that will fire."""
+
+    def handle(self, event: RepairEvent, now_us: int) -> list[StreamEffect]:
+        """See ``Machine``."""
+        match event:
+            case Received(sender, message):
+                return self._finish(self._receive(sender, message, now_us), now_us)
+            case Kept(cids):
+                return self._finish(self.intake.safe(cids), now_us)
+            case TimerFired(name):
+                return self._ring(name, now_us)
+            case Start():
+                self._set.clear()
+                return self._finish([SetTimer(PERIOD, self.config.period_us)], now_us)
+            case PeerLost(peer):
+                return self._finish(self.seeking.lose(peer, now_us), now_us)
+            case Follow():
+                return self._follow(event)
+            case Unfollow(topic):
+                self._leave(topic)
+            case Lower(topic, floor):
+                return self._lower(topic, floor)
+            case Keepers(topic, peers):
+                return self._finish(self._set_keepers(topic, peers), now_us)
+        return []
+
+    def take(self, sealed: Sealed, sender: int, now_us: int, ack: bool) -> list[StreamEffect]:
+        """An event came by another way than this machine's own. ack: whether the sender is its publisher, who
+        wants to know when it is safe"""
+        return self._finish(self.intake.take(sealed, sender, ack), now_us)
+
+    def publish(self, sealed: Sealed, now_us: int) -> list[StreamEffect]:
+        """Keep an event of the node's own, which stands where ``place`` said, and let keepers have it."""
+        name = sealed.record.topic
+        if name not in self.topics:
+            self.topics[name] = Topic(Follow(name, NOW, reads=False), self.streams)
+        effects = self.intake.take(sealed, self.me, ack=False)
+        self.holders.add(sealed, self.topics[name].keepers)
+        return self._finish(effects, now_us)
+
+    def place(self, topic: str) -> tuple[tuple[bytes, ...], int]:
+        """The parents and the height of the next event here: it follows all heads, or the highest of many."""
+        heads = self.streams.state(topic).heads
+        kept = tuple(head for head in heads if self.streams.get(head) is not None)
+        heads = (kept or heads)[:PARENTS_MAX]  # what is forgotten here may be gone everywhere
+        return heads, 1 + max((self.intake.height(topic, head) for head in heads), default=0)
+
+    def distrust(self, sender: int, now_us: int) -> list[StreamEffect]:
+        """A peer sent what its owner had to refuse: what else it was asked for is asked of others."""
+        self.standing.doubt(sender)
+        return self._finish(self.seeking.lose(sender, now_us), now_us)
+
+    def _finish(self, effects: list[StreamEffect], now_us: int) -> list[StreamEffect]:
+        """What follows from all that was taken: keep it, ask on, set timers."""
+        done: list[StreamEffect] = [effect for effect in effects if isinstance(effect, SetFloor)]
+        events = self.intake.to_keep()
+        if events:
+            done.append(Keep(events))
+            for sealed in events:
+                self.seeking.kept(sealed.cid)
+        done += [effect for effect in effects if not isinstance(effect, SetFloor)]
+        if self.seeking.is_busy:
+            done += self.seeking.ask(now_us)
+            self._set_timer(ASK, self.config.answer_us // 2, done)
+        if self.holders.waits:
+            self._set_timer(PUSH, self.config.push_us, done)
+        return done
+
+    def _set_timer(self, name: str, after_us: int, effects: list[StreamEffect]) -> None:
+        if name not in self._set:
+            self._set.add(name)
+            effects.append(SetTimer(name, after_us))
+
+    def _ring(self, name: str, now_us: int) -> list[StreamEffect]:
+        self._set.discard(name)
+        if name == PERIOD:
+            return self._finish([SetTimer(PERIOD, self.config.period_us), *self._compare()], now_us)
+        if name == ASK:
+            return self._finish(self.seeking.look(now_us), now_us)
+        return self._finish([*self.holders.push(now_us)], now_us) if name == PUSH else []
+
+    def _receive(self, sender: int, message: object, now_us: int) -> list[StreamEffect]:
+        match message:
+            case StreamHeads():
+                return self._hear(sender, message)
+            case StreamEvents():
+                return self.seeking.take_answer(sender, message, now_us)
+            case StreamWant():
+                return self._serving.events(sender, message)
+            case StreamList():
+                return self._serving.list(sender, message)
+            case StreamListed():
+                return self.seeking.take_list(sender, message)
+            case StreamPush():
+                return self._take_push(sender, message)
+            case StreamAck(cids):
+                return [*self.holders.acknowledged(sender, cids[: self.config.own])]
+        return []
+
+    # Topics.
+
+    def _follow(self, follow: Follow) -> list[StreamEffect]:
+        known = self.topics.get(follow.topic)
+        if known is not None:
+            known.reads |= follow.reads
+            return []
+        if not follow.reads and not self._has_room_for(follow):
+            return [Count("streams.no room for others")]
+        self.topics[follow.topic] = Topic(follow, self.streams)
+        return []
+
+    def _has_room_for(self, follow: Follow) -> bool:
+        others = [topic for topic in self.topics.values() if not topic.reads]
+        size = sum(topic.size for topic in others) + follow.size
+        return len(others) < self.config.others_topics and size < self.config.others_bytes
+
+    def _leave(self, topic: str) -> None:
+        if self.topics.pop(topic, None) is not None:
+            self.intake.pending.clear(topic)
+            self.seeking.leave(topic)
+
+    def _lower(self, name: str, floor: int) -> list[StreamEffect]:
+        topic = self.topics.get(name)
+        if topic is None or not 0 <= floor < topic.floor:
+            return []
+        topic.floor = topic.since = floor
+        return [SetFloor(name, floor)]
+
+    def _set_keepers(self, name: str, peers: tuple[int, ...]) -> list[StreamEffect]:
+        topic = self.topics.get(name)
+        if topic is not None:
+            topic.keepers = tuple(dict.fromkeys(peer for peer in peers if peer not in (self.me, NOBODY)))
+            for cid in self.holders.cids_of(name):
+                self.holders.want_push(cid, topic.keepers)
+        return []
+
+    def _sources(self, name: str) -> list[int]:
+        """Who may have a topic's events: neighbours, keepers and whoever told or asked lately, by turns."""
+        topic = self.topics.get(name)
+        if topic is None:
+            return []
+        peers = dict.fromkeys((*self._neighbours(name), *topic.keepers, *topic.contacts))
+        fair = [peer for peer in peers if peer != self.me and self.standing.is_fair(peer)]
+        if len(fair) < 2:
+            return fair
+        first = below(stream(self.seed, _SOURCES, self._cycle, self.me), len(fair), len(fair))
+        return fair[first:] + fair[:first]
+
+    def _take_push(self, sender: int, push: StreamPush) -> list[StreamEffect]:
+        """A publisher takes this node for a keeper of a topic; it becomes one, if there is room."""
+        effects: list[StreamEffect] = []
+        if push.topic not in self.topics:
+            effects += self._follow(Follow(push.topic, reads=False))
+        topic = self.topics.get(push.topic)
+        if topic is None:
+            return effects
+        topic.contact(sender)
+        for sealed in push.events:
+            if sealed.record.topic == push.topic:
+                effects += self.intake.take(sealed, sender, ack=True)
+            else:
+                effects += self.standing.blame(sender, "event of another topic")
+        return effects
+
+    # Comparing heads.
+
+    def _compare(self) -> list[StreamEffect]:
+        """Once a period: tell one peer of each topic how far this node has come; some, where it begins."""
+        self._cycle += 1
+        for part in (self._serving, self.standing, self.seeking):
+            part.begin_period()
+        names = list(self.topics)
+        count = min(len(names), self.config.topics_a_period)
+        first, self._turn = self._turn, self._turn + count
+        key = stream(self.seed, _PARTNER, self._cycle, self.me)
+        effects: list[StreamEffect] = []
+        told: dict[int, list[Told]] = {}
+        asking: set[int] = set()
+        for i in range(first, first + count):
+            topic = self.topics[names[i % len(names)]]
+            topic.floor = self.streams.state(topic.name).floor
+            topic.waited += 1
+            effects += self._begin(topic)
+            sources = self._sources(topic.name)
+            begin = below(key, i - first, len(sources)) if sources else 0
+            telling = topic.telling(self.streams, self._cycle)
+            for peer in (sources[begin:] + sources[:begin])[: 1 if topic.opened else ENOUGH]:
+                told.setdefault(peer, []).append(telling)
+                if not topic.opened or topic.since is not None:
+                    asking.add(peer)
+        for peer, tellings in told.items():
+            asks = ALWAYS if peer in asking else IF_OTHER
+            for at in range(0, len(tellings), TOLD_TOPICS):
+                effects.append(Send(peer, StreamHeads(tuple(tellings[at : at + TOLD_TOPICS]), asks)))
+        return effects
+
+    def _begin(self, topic: Topic) -> list[StreamEffect]:
+        """See by what others have told where the stream begins here."""
+        opened, rises = topic.opened, topic.settle(self._sources)
+        effects: list[StreamEffect] = [SetFloor(topic.name, topic.floor)] if rises else []
+        return effects + (self.intake.place_again(topic) if rises or topic.opened > opened else [])
+
+    def _hear(self, sender: int, message: StreamHeads) -> list[StreamEffect]:
+        """A peer tells how far it has come: look for what it has, and tell it what it lacks."""
+        if len(message.told) > TOLD_TOPICS or not all(map(_is_possible, message.told)):
+            return self.standing.blame(sender, "impossible heads")
+        effects: list[StreamEffect] = []
+        answer: list[Told] = []
+        for told in message.told:
+            topic = self.topics.get(told.topic)
+            if topic is None:
+                effects.append(Count("streams.not followed"))
+                continue
+            own = topic.telling(self.streams, self._cycle)
+            if message.asks == ALWAYS or (message.asks == IF_OTHER and set(own.heads) != set(told.heads)):
+                answer.append(own)
+            topic.contact(sender)
+            topic.hear(sender, told)
+            effects += self._begin(topic)
+            if topic.opened or topic.start != NOW:
+                effects += self.seeking.reach(sender, topic, told)
+        return effects + ([Send(sender, StreamHeads(tuple(answer), NEVER))] if answer else [])
+
+
+def _is_possible(told: Told) -> bool:
+    """Whether an honest node can have told this."""
+    heights = all(0 <= height <= NUMBER_MAX for height in (told.height, told.floor, told.bottom))
+    return heights and len(told.heads) <= HEADS_TOLD and all(map(is_cid, told.heads))

@@ -1,0 +1,223 @@
+"""Looking for what is lacking: parents that events wait for, heads that others have, and all of a stream
+since both agreed. What nobody has is given up, with all that waits for it.
+"""
+
+from collections.abc import Callable, Iterable
+
+from vinecast.core.events import Count
+from vinecast.protocols.streams.catch_up import LISTS, STEP, CatchUp
+from vinecast.protocols.streams.config import StreamsConfig
+from vinecast.protocols.streams.intake import Intake
+from vinecast.protocols.streams.messages import NOW, Blame, StreamEffect, StreamEvents, StreamListed, Told
+from vinecast.protocols.streams.pending import Waiting
+from vinecast.protocols.streams.standing import Standing
+from vinecast.protocols.streams.topics import Topic
+from vinecast.protocols.streams.wants import Want, Wants
+
+HOPELESS = 4096
+"""Events that were given up and are remembered as such (ours)."""
+HOPELESS_PERIODS = 16
+"""For how long (ours)."""
+CATCH_UPS = 16
+"""Topics that are caught up with at one time (ours)."""
+IDLE_PERIODS = 2
+"""Periods without anything new after which another peer takes a peer's place (ours)."""
+
+
+class Seeking:
+    """Of one node. ``sources`` says who may have a topic's events, the best first."""
+
+    def __init__(
+        self,
+        config: StreamsConfig,
+        topics: dict[str, Topic],
+        standing: Standing,
+        sources: Callable[[str], list[int]],
+    ) -> None:
+        self.wants = Wants(config, sources)
+        self.intake: Intake
+        """Set by whoever owns both."""
+        self._config = config
+        self._topics = topics
+        self._standing = standing
+        self._catch_ups: dict[str, CatchUp] = {}
+        self._cycle = 0
+        self._hopeless: dict[bytes, int] = {}
+        """Parents that nobody has → the period in which they were given up."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is looked for."""
+        return bool(self._catch_ups) or len(self.wants) > 0
+
+    def begin_period(self) -> None:
+        """A period begins."""
+        self._cycle += 1
+        for catch_up in self._catch_ups.values():
+            catch_up.left = LISTS
+        for cid in [c for c, since in self._hopeless.items() if since + HOPELESS_PERIODS < self._cycle]:
+            del self._hopeless[cid]
+
+    def ask(self, now_us: int) -> list[StreamEffect]:
+        """Ask for what is lacking, as far as there is room."""
+        idle = [each for each in self._catch_ups.values() if each.may_ask and self._has_room(each)]
+        return [*(each.ask(now_us) for each in idle), *self.wants.ask(now_us)]
+
+    def look(self, now_us: int) -> list[StreamEffect]:
+        """See who did not answer in time."""
+        effects = self.give_up(self.wants.overdue(now_us))
+        late = [each for each in self._catch_ups.values() if each.is_late(now_us, self._config.answer_us)]
+        for catch_up in late:
+            if catch_up.is_hopeless:
+                self._leave(catch_up)
+            else:
+                effects.append(catch_up.ask(now_us))
+        return effects
+
+    def lose(self, peer: int, now_us: int) -> list[StreamEffect]:
+        """A peer is gone, or does wrong: what it was asked for is asked of others."""
+        for catch_up in [each for each in self._catch_ups.values() if each.peer == peer]:
+            self._leave(catch_up)
+        return self.give_up(self.wants.lost(peer, now_us))
+
+    def leave(self, topic: str) -> None:
+        """Look for nothing of a topic any longer."""
+        self._catch_ups.pop(topic, None)
+        self.wants.leave(topic)
+
+    # What is to be looked for.
+
+    def seek(self, waiting: Waiting, topic: Topic) -> list[StreamEffect]:
+        """An event waits for parents: look for them one by one, or for all that lies below where they are
+        many."""
+        pending = self.intake.pending
+        self.wants.got(waiting.sealed.cid)
+        if not topic.opened and topic.start == NOW:
+            return []
+        if any(parent in self._hopeless for parent in waiting.missing):
+            return [Count("streams.dropped hopeless"), *self.intake.drop(waiting.sealed.cid)]
+        sought = [parent for parent in waiting.missing if parent not in pending]
+        is_new = any(parent not in self.wants for parent in sought)
+        if is_new and pending.in_topic(topic.name) > self._config.walk:
+            catch_up = self._catch_ups.get(topic.name)
+            if catch_up is None:
+                self._catch_up(topic, waiting.sender, waiting.sealed.record.height)
+            elif catch_up.start > topic.floor:
+                topic.step *= STEP
+                catch_up.begin(max(topic.floor, catch_up.start - topic.step))
+                self.wants.drop_idle_claims(topic.name)
+        if all(self.wants.add(topic.name, parent, waiting.sender, claimed=False) for parent in sought):
+            return []
+        return [Count("streams.too many wants"), *self.intake.drop(waiting.sealed.cid)]
+
+    def is_sought(self, cid: bytes) -> bool:
+        """Whether an event is looked for."""
+        return cid in self.wants
+
+    def reach(self, sender: int, topic: Topic, told: Told) -> list[StreamEffect]:
+        """Look for what a peer has: its heads if they are near, else all since both agreed."""
+        knows = self.intake.knows
+        lacking = [h for h in told.heads if h not in self.wants and not knows(topic.name, h)]
+        known = max(topic.height, topic.floor)
+        if topic.since is not None or (lacking and told.height > known + self._config.near):
+            self._catch_up(topic, sender, told.height)
+            return []
+        if all(self.wants.add(topic.name, head, sender, claimed=True) for head in lacking):
+            return []
+        return [Count("streams.too many wants")]
+
+    def _catch_up(self, topic: Topic, peer: int, height: int) -> None:
+        """Go through a peer's stream, at least from this height, unless that is done with another already."""
+        other = self._catch_ups.get(topic.name)
+        if other is not None and other.peer != peer and other.useful + IDLE_PERIODS <= self._cycle:
+            self._standing.doubt(other.peer)
+            self._leave(other)
+        room = len(self._catch_ups) < CATCH_UPS and self._standing.is_fair(peer)
+        if not room or topic.name in self._catch_ups:
+            return
+        blocked = self.intake.pending.in_topic(topic.name) > 0
+        topic.step = topic.step * STEP if blocked else max(1, self._config.near)
+        start = max(topic.floor, min(topic.height, height) - topic.step)
+        start = start if topic.since is None else topic.since
+        self._catch_ups[topic.name] = CatchUp(topic.name, peer, start, self._cycle)
+
+    def _leave(self, catch_up: CatchUp) -> None:
+        del self._catch_ups[catch_up.topic]
+        self.wants.drop_idle_claims(catch_up.topic)
+
+    def _has_room(self, catch_up: CatchUp) -> bool:
+        claims = self.wants.open_claims(catch_up.topic, catch_up.peer)
+        return 2 * claims < self._config.window and self.wants.room >= self._config.listed
+
+    # What comes, and what does not.
+
+    def take_list(self, sender: int, listed: StreamListed) -> list[StreamEffect]:
+        """A peer lists what it has."""
+        catch_up, topic = self._catch_ups.get(listed.topic), self._topics.get(listed.topic)
+        if catch_up is None or topic is None or catch_up.peer != sender or not catch_up.expects(listed):
+            return []
+        if fault := catch_up.fault(listed, self._config.listed):
+            self._leave(catch_up)
+            return self._standing.blame(sender, fault)
+        if not listed.cids:
+            del self._catch_ups[listed.topic]
+            if not catch_up.in_vain:
+                topic.since = None
+            return []
+        for cid in listed.cids:
+            known = self.intake.knows(listed.topic, cid)
+            if not known and not self.wants.add(listed.topic, cid, sender, claimed=True):
+                catch_up.in_vain += 1
+                break
+        catch_up.advance(listed)
+        return []
+
+    def take_answer(self, sender: int, answer: StreamEvents, now_us: int) -> list[StreamEffect]:
+        """A peer sends what it was asked for; or else."""
+        self.wants.heard(sender, now_us)
+        catch_up = self._catch_ups.get(answer.topic)
+        effects = self.give_up(self.wants.missing(sender, answer.missing, now_us))
+        for sealed in answer.events:
+            cid, topic = sealed.cid, sealed.record.topic
+            if topic == answer.topic and self.wants.was_asked(sender, cid):
+                effects += self.intake.take(sealed, sender, ack=False)
+                self.wants.got(cid)
+                if catch_up is not None and catch_up.peer == sender:
+                    catch_up.useful = self._cycle
+            elif not self.intake.knows(topic, cid):
+                effects += self._standing.blame(sender, "event that was not asked for")
+                effects += self.lose(sender, now_us)
+        return effects
+
+    def give_up(self, wants: Iterable[Want]) -> list[StreamEffect]:
+        """These cannot be had."""
+        return [effect for want in wants for effect in self._give_up(want)]
+
+    def _give_up(self, want: Want) -> list[StreamEffect]:
+        if want.claimed:
+            catch_up = self._catch_ups.get(want.topic)
+            if catch_up is not None and catch_up.peer == want.hint:
+                catch_up.in_vain += 1
+                if catch_up.is_hopeless:
+                    self._standing.doubt(want.hint)
+                    self._leave(catch_up)
+            return [Count("streams.claims in vain")]
+        topic = self._topics[want.topic]
+        effects: list[StreamEffect] = [Count("streams.given up")]
+        for waiting in self.intake.pending.awaiting(want.cid):
+            height = waiting.sealed.record.height
+            if topic.may_lack(height):
+                continue
+            self._standing.doubt(waiting.sender)
+            tale = topic.tales.get(waiting.sender)
+            if tale is not None and tale.floor < height:
+                effects.append(Blame(waiting.sender, "event without its parents"))
+        self._hopeless[want.cid] = self._cycle
+        if len(self._hopeless) > HOPELESS:
+            del self._hopeless[next(iter(self._hopeless))]
+        return effects + self.intake.do_without(want.cid, topic)
+
+    def kept(self, cid: bytes) -> None:
+        """An event is kept now, however it came."""
+        self.wants.got(cid)
+        self._hopeless.pop(cid, None)

@@ -1,0 +1,118 @@
+"""What a node knows of one stream that it follows: its own part, and what others tell of theirs."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from vinecast.core.streams import Streams
+from vinecast.protocols.streams.messages import NOW, Follow, Told
+
+HEADS_TOLD = 64
+"""Heads in one message (ours): four times what one event can merge."""
+TELLERS = 16
+"""Peers whose last words are remembered (ours)."""
+ENOUGH = 3
+"""Peers that must have told something before it is believed, where there are so many (ours)."""
+PATIENCE = 3
+"""Periods after which fewer must do (ours)."""
+CONTACTS = 8
+"""Peers that asked or told something of the stream lately (ours)."""
+
+
+class Tale(NamedTuple):
+    """What a peer told last."""
+
+    height: int
+    floor: int
+    bottom: int
+
+
+class Topic:
+    """One of them."""
+
+    def __init__(self, follow: Follow, streams: Streams) -> None:
+        self.name = follow.topic
+        self.reads = follow.reads
+        self.start = follow.start
+        self.size = follow.size
+        """Bytes kept, where it is kept for others."""
+        state = streams.state(self.name)
+        self.floor = state.floor
+        self.height = max((streams.height_of(self.name, head) for head in state.heads), default=0)
+        """Of the highest event."""
+        self.opened = state.last > 0 or state.floor > 0
+        """Whether it is settled where the stream begins here."""
+        self.waited = 0
+        """Periods since others could have told."""
+        self.since: int | None = None
+        """The height above which all is to be looked through again."""
+        self.step = 1
+        """How far below what is known the last catching up began."""
+        self.keepers: tuple[int, ...] = ()
+        self.contacts: dict[int, None] = {}
+        self.tales: dict[int, Tale] = {}
+
+    def contact(self, peer: int) -> None:
+        """A peer takes part in the stream."""
+        self.contacts.pop(peer, None)
+        self.contacts[peer] = None
+        if len(self.contacts) > CONTACTS:
+            del self.contacts[next(iter(self.contacts))]
+
+    def hear(self, peer: int, told: Told) -> None:
+        """A peer tells how far it has come."""
+        self.tales.pop(peer, None)
+        self.tales[peer] = Tale(told.height, told.floor, told.bottom)
+        if len(self.tales) > TELLERS:
+            del self.tales[next(iter(self.tales))]
+
+    def settle(self, sources: Callable[[str], Iterable[int]]) -> bool:
+        """Settle where the stream begins here by what others tell; whether its floor rises.
+
+        Where others have forgotten what came first, parents of what is left may be gone: they are not missed
+        up to the height at which this node joins. All that is still there is looked for from the bottom.
+        """
+        if not self.tales:
+            self.opened |= self.waited > PATIENCE  # nobody else is there
+            return False
+        if not (
+            len(self.tales) >= ENOUGH
+            or self.waited >= PATIENCE
+            or all(peer in self.tales for peer in sources(self.name))
+        ):
+            return False
+        begins_now = not self.opened and self.start == NOW
+        self.opened = True
+        height, floor, bottom = self.told_by_most()
+        if not begins_now and floor <= self.height:
+            return False
+        if not begins_now:
+            self.since = bottom
+        if height + 1 <= self.floor:
+            return False
+        self.floor = height + 1
+        return True
+
+    def told_by_most(self) -> Tale:
+        """What others tell, number by number: the lower median. No minority decides it, and to begin too low
+        only costs traffic."""
+        middle = (len(self.tales) - 1) // 2
+        return Tale(*(sorted(numbers)[middle] for numbers in zip(*self.tales.values(), strict=True)))
+
+    def may_lack(self, height: int) -> bool:
+        """Whether an event at this height may name parents that nobody has any longer."""
+        if height <= self.floor:
+            return True
+        if not self.tales:
+            return False
+        most = self.told_by_most()
+        return most.floor > 0 and height <= most.height + 1
+
+    def telling(self, streams: Streams, turn: int) -> Told:
+        """What to tell others."""
+        heads = streams.state(self.name).heads
+        if len(heads) > HEADS_TOLD:
+            first = turn * HEADS_TOLD % len(heads)
+            heads = (heads[first:] + heads[:first])[:HEADS_TOLD]
+        lowest = streams.in_order(self.name, (0, b""), 1)
+        bottom = lowest[0].sealed.record.height - 1 if lowest else self.floor
+        return Told(self.name, heads, self.height, self.floor, bottom)

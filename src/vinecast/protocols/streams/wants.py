@@ -1,0 +1,202 @@
+"""Events that are looked for: whom to ask next, who is late, and when to give up.
+
+An event is wanted for one of two reasons. A signed event names it as a parent: then whoever may have it is
+asked, one after the other. Or a peer claimed, unsigned, to have it: then only that peer is asked, so that
+nobody can make a node ask all others for what does not exist.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from vinecast.core.events import Send
+from vinecast.core.machine import NOBODY
+from vinecast.protocols.streams.config import StreamsConfig
+from vinecast.protocols.streams.messages import StreamWant
+
+CLAIM_TRIES = 3
+"""How often a peer is asked for what it claimed to have (ours)."""
+BACK_OFF_MAX = 4
+"""Doublings of the time for an answer (ours)."""
+
+
+@dataclass(slots=True)
+class Want:
+    """One of them."""
+
+    topic: str
+    cid: bytes
+    hint: int
+    """Who should have it."""
+    claimed: bool
+    """Whether only that peer says so."""
+    tries: int = 0
+    tried: list[int] = field(default_factory=list)
+    asked_of: int = NOBODY
+    asked_us: int = 0
+    after_us: int = 0
+    """Not to be asked for before."""
+
+
+class Wants:
+    """All of them. ``sources`` says who else may have a topic's events, the best first."""
+
+    def __init__(self, config: StreamsConfig, sources: Callable[[str], Sequence[int]]) -> None:
+        self._config = config
+        self._sources = sources
+        self._open: dict[bytes, Want] = {}
+        self._idle: dict[bytes, None] = {}
+        """Those that nobody is asked for at the moment, the oldest first."""
+        self._asked: dict[int, dict[bytes, None]] = {}
+        """Peer → what it was asked for, and has not answered."""
+        self._heard_us: dict[int, int] = {}
+        """Peer → when it last answered something, while it is asked for more."""
+        self._lately: dict[tuple[int, bytes], None] = {}
+        """Who was asked for what, the latest last: answers may come late."""
+
+    def __contains__(self, cid: bytes) -> bool:
+        return cid in self._open
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def room(self) -> int:
+        """How many more may be looked for."""
+        return self._config.wants - len(self._open)
+
+    def add(self, topic: str, cid: bytes, hint: int, claimed: bool) -> bool:
+        """Look for an event; whether there was room."""
+        known = self._open.get(cid)
+        if known is not None:
+            known.claimed &= claimed
+            return True
+        if not self.room:
+            return False
+        self._open[cid] = Want(topic, cid, hint, claimed)
+        self._idle[cid] = None
+        return True
+
+    def was_asked(self, peer: int, cid: bytes) -> bool:
+        """Whether a peer was asked for this lately."""
+        return (peer, cid) in self._lately
+
+    def got(self, cid: bytes) -> None:
+        """It came, or is not needed any longer."""
+        want = self._open.pop(cid, None)
+        if want is not None:
+            self._idle.pop(cid, None)
+            self._release(want)
+
+    def heard(self, peer: int, now_us: int) -> None:
+        """A peer has answered something: what else it was asked for may come yet."""
+        if peer in self._asked:
+            self._heard_us[peer] = now_us
+
+    def missing(self, peer: int, cids: Iterable[bytes], now_us: int) -> list[Want]:
+        """A peer does not have these; those that are given up for that."""
+        wants = [self._open[cid] for cid in cids if cid in self._open and self._open[cid].asked_of == peer]
+        return [want for want in wants if self._fail(want, now_us)]
+
+    def lost(self, peer: int, now_us: int) -> list[Want]:
+        """A peer is gone, or not to be trusted; what is given up for that."""
+        return self.missing(peer, list(self._asked.get(peer, ())), now_us)
+
+    def overdue(self, now_us: int) -> list[Want]:
+        """Take back what was not answered in time; what is given up for that."""
+        late = [
+            want
+            for cids in self._asked.values()
+            for want in map(self._open.__getitem__, cids)
+            if now_us >= max(want.asked_us, self._heard_us.get(want.asked_of, 0)) + self._patience(want)
+        ]
+        given_up = [want for want in late if self._fail(want, now_us)]
+        for want in [self._open[cid] for cid in self._idle if self._is_last(self._open[cid])]:
+            self.got(want.cid)
+            given_up.append(want)
+        return given_up
+
+    def drop_idle_claims(self, topic: str) -> None:
+        """Forget what was claimed and not asked for yet: a list from further below brings it again."""
+        for cid in [c for c in self._idle if self._open[c].claimed and self._open[c].topic == topic]:
+            self.got(cid)
+
+    def open_claims(self, topic: str, peer: int) -> int:
+        """What a peer claimed to have of a topic and has not sent."""
+        return sum(want.claimed and want.topic == topic and want.hint == peer for want in self._open.values())
+
+    def leave(self, topic: str) -> None:
+        """Look for nothing of a topic any longer."""
+        for cid in [want.cid for want in self._open.values() if want.topic == topic]:
+            self.got(cid)
+
+    def ask(self, now_us: int) -> list[Send]:
+        """Ask for what nobody is asked for, as far as its time has come."""
+        chosen: dict[tuple[int, str], list[bytes]] = {}
+        for cid in list(self._idle):
+            want = self._open[cid]
+            if want.after_us > now_us:
+                continue
+            peer = self._choose(want)
+            if peer == NOBODY:
+                want.tries += 1
+                want.after_us = now_us + self._patience(want)
+                continue
+            asked = self._asked.setdefault(peer, {})
+            if len(asked) >= self._config.window:
+                continue
+            asked[cid] = None
+            del self._idle[cid]
+            want.asked_of, want.asked_us = peer, now_us
+            self._note(peer, cid)
+            chosen.setdefault((peer, want.topic), []).append(cid)
+        most = self._config.asked
+        return [
+            Send(peer, StreamWant(topic, tuple(cids[i : i + most])))
+            for (peer, topic), cids in chosen.items()
+            for i in range(0, len(cids), most)
+        ]
+
+    def _note(self, peer: int, cid: bytes) -> None:
+        self._lately.pop((peer, cid), None)
+        self._lately[peer, cid] = None
+        if len(self._lately) > 2 * self._config.wants:
+            del self._lately[next(iter(self._lately))]
+
+    def _choose(self, want: Want) -> int:
+        """Whom to ask: who should have it, then others, then all over again."""
+        if want.hint != NOBODY and (want.claimed or want.hint not in want.tried):
+            return want.hint
+        sources = self._sources(want.topic)
+        peer = next((peer for peer in sources if peer not in want.tried), NOBODY)
+        if peer == NOBODY:
+            want.tried.clear()
+            peer = next(iter(sources), want.hint)
+        return peer
+
+    def _patience(self, want: Want) -> int:
+        return self._config.answer_us << min(want.tries, BACK_OFF_MAX)
+
+    def _is_last(self, want: Want) -> bool:
+        return want.tries >= (CLAIM_TRIES if want.claimed else self._config.tries)
+
+    def _fail(self, want: Want, now_us: int) -> bool:
+        """A try was in vain; whether it was the last."""
+        want.tried.append(want.asked_of)
+        self._release(want)
+        want.tries += 1
+        if self._is_last(want):
+            del self._open[want.cid]
+            return True
+        self._idle[want.cid] = None
+        untried = not want.claimed and any(peer not in want.tried for peer in self._sources(want.topic))
+        want.after_us = now_us if untried else now_us + self._patience(want)
+        return False
+
+    def _release(self, want: Want) -> None:
+        asked = self._asked.get(want.asked_of)
+        if asked is not None:
+            asked.pop(want.cid, None)
+            if not asked:
+                del self._asked[want.asked_of]
+                self._heard_us.pop(want.asked_of, None)
+        want.asked_of = NOBODY

@@ -1,0 +1,26 @@
+"""Carriers of durable streams: for each, its messages that carry events, and who is next to a node in a
+topic."""
+
+from vinecast.core.machine import NOBODY
+from vinecast.core.profiles import row_of
+from vinecast.systems.durable import Carrier
+from vinecast.systems.poldercast import PolderCast, PolderCastEvent
+
+STRANGERS = 8
+"""Subscribers beside the ring's that are taken for neighbours (ours)."""
+
+
+def over_poldercast(machine: PolderCast) -> Carrier:
+    """PolderCast's rings. Neighbours in a topic are those on its ring, and some other subscribers that
+    Vicinity and Cyclon know: anti-entropy must cross a ring quickly."""
+    profiles, rings = machine.profiles, machine.rings
+
+    def neighbours(topic: int, now_us: int) -> list[int]:
+        own = profiles.topics_of(machine.me).tolist()
+        found = rings.carriers(own.index(topic), now_us).tolist() if topic in own else []
+        others = [*machine.vicinity.peers.tolist(), *machine.cyclon.peers.tolist()]
+        table = profiles.table
+        found += [p for p in others if p != NOBODY and row_of(table, p, topic) >= 0][:STRANGERS]
+        return [peer for peer in dict.fromkeys(found) if peer not in (NOBODY, machine.me)]
+
+    return Carrier(machine, (PolderCastEvent,), neighbours)

@@ -1,0 +1,298 @@
+"""A durable node as the simulator drives it: PolderCast, streams in memory, and an application that reads
+all.
+
+The application publishes records with the number of the simulated event in them, reads its topics as a
+consumer with an offset, and acknowledges what it was handed. Writing to disk takes ``commit_s``: a crash in
+between loses what was not safe. Signatures are cheap stand-ins. Keepers are the nodes nearest to a topic's
+key that are there, as a lookup would find them.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from vinecast.core.blocks import cid_of
+from vinecast.core.config import check, limited
+from vinecast.core.errors import RemoteError
+from vinecast.core.events import (
+    Count,
+    Deliver,
+    Effect,
+    Event,
+    Publish,
+    SetTimer,
+    Start,
+    Subscribe,
+    TimerFired,
+    Unsubscribe,
+)
+from vinecast.core.interest import TOPICS_MAX, make_scratch
+from vinecast.core.machine import SECOND_US
+from vinecast.core.profiles import Profiles
+from vinecast.core.records import EventRecord, decode
+from vinecast.core.seals import SealChecker, Sealed, Sign, seal_events
+from vinecast.core.streams import Keep, Kept, SetFloor
+from vinecast.core.streams_checker import StreamChecker
+from vinecast.core.streams_memory import MemoryStreams
+from vinecast.protocols.streams import (
+    Acknowledged,
+    Blame,
+    Follow,
+    Hand,
+    Keepers,
+    StreamsConfig,
+    Unfollow,
+)
+from vinecast.protocols.streams.machine import PERIOD
+from vinecast.systems.durable import Durable, DurableEffect, DurableInput, PublishSealed
+from vinecast.systems.durable_carriers import over_poldercast
+from vinecast.systems.poldercast import PolderCast, PolderCastConfig
+
+NETWORK = "simulated"
+CONSUMER = "application"
+COMMIT = "durable.commit"
+
+
+@dataclass(frozen=True, slots=True)
+class DurableConfig:
+    """PolderCast with durable streams."""
+
+    keepers: int = limited(3, at_least=0, at_most=20)
+    """Nodes that keep each stream whoever reads it: k of S3 §4.5."""
+    commit_s: float = limited(0.02, at_least=0.0, at_most=60.0)
+    """Seconds until what is kept is safe (ours)."""
+    streams: StreamsConfig = field(default_factory=StreamsConfig)
+    poldercast: PolderCastConfig = field(default_factory=PolderCastConfig)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    @property
+    def period_us(self) -> int:
+        """The length of a cycle: PolderCast's."""
+        return self.poldercast.period_us
+
+    @property
+    def commit_us(self) -> int:
+        """The time to safety in microseconds."""
+        return round(self.commit_s * SECOND_US)
+
+
+def topic_name(topic: int) -> str:
+    """What a simulated topic is called."""
+    return f"topic/{topic}"
+
+
+def public_key(node: int) -> bytes:
+    """A simulated node's public key."""
+    return hashlib.sha256(b"node %d" % node).digest()
+
+
+def cheap_sign(public: bytes) -> Sign:
+    """A stand-in for a signature: whoever plays fair signs with its own key only."""
+    return lambda text: hashlib.sha512(public + text).digest()
+
+
+def cheap_verify(public: bytes, text: bytes, signature: bytes) -> bool:
+    """Whether a stand-in is right."""
+    return hashlib.sha512(public + text).digest() == signature
+
+
+def event_of(sealed: Sealed) -> int:
+    """The number of the simulated event that a record stands for."""
+    return int.from_bytes(sealed.record.payload[:8], "big")
+
+
+class FormChecker:
+    """Says what is wrong with an event that another node sent, in a simulation where messages are objects."""
+
+    def __init__(self) -> None:
+        self._seals = SealChecker(cheap_verify, NETWORK)
+
+    def __call__(self, sealed: Sealed) -> str:
+        if cid_of(sealed.block) != sealed.cid:
+            return "wrong bytes"
+        try:
+            if decode(sealed.block) != sealed.record:
+                return "wrong record"
+        except RemoteError as error:
+            return str(error)
+        return "" if self._seals.holds(sealed) else "forged event"
+
+
+class DurableNodes:
+    """All nodes of a simulation: makes their machines, and keeps what survives a crash."""
+
+    def __init__(
+        self,
+        config: DurableConfig,
+        seed: int,
+        profiles: Profiles,
+        checker: StreamChecker | None = None,
+        is_there: Callable[[int], bool] = lambda node: True,
+    ) -> None:
+        self.config = config
+        self.seed = seed
+        self.profiles = profiles
+        self.checker = checker or StreamChecker()
+        self.is_there = is_there
+        self.disks: dict[int, MemoryStreams] = {}
+        topics = profiles.topic_ids.size
+        most = config.poldercast.most
+        self.scratch = make_scratch(
+            profiles.peers, topics, min(topics, TOPICS_MAX), most, config.poldercast.rings.size
+        )
+        ids = profiles.ids.tolist()
+        self._nearest = [
+            [node for _, node in sorted((near ^ key, node) for node, near in enumerate(ids))]
+            for key in profiles.topic_ids.tolist()
+        ]
+        self._numbers = {topic_name(topic): topic for topic in range(topics)}
+        self.sequence = 0
+
+    def __call__(self, node: int) -> "SimulatedDurable":
+        """The machine of a node that comes up, for the first time or after a crash."""
+        disk = self.disks.setdefault(node, MemoryStreams())
+        disk.crash()
+        return SimulatedDurable(self, node, disk)
+
+    def number_of(self, name: str) -> int | None:
+        """The number of a topic."""
+        return self._numbers.get(name)
+
+    def keepers(self, topic: int) -> tuple[int, ...]:
+        """Who keeps a topic now."""
+        there = (node for node in self._nearest[topic] if self.is_there(node))
+        return tuple(node for node, _ in zip(there, range(self.config.keepers), strict=False))
+
+    def seal(self, node: int, topic: str, place: tuple[tuple[bytes, ...], int], number: int) -> Sealed:
+        """A node's event."""
+        self.sequence += 1
+        public, (parents, height) = public_key(node), place
+        record = EventRecord(
+            topic, public, self.sequence, 0, number.to_bytes(8, "big"), parents=parents, height=height
+        )
+        return seal_events(NETWORK, [record], cheap_sign(public))[0]
+
+
+class SimulatedDurable:
+    """The machine of one node, with its disk and its application."""
+
+    def __init__(self, nodes: DurableNodes, me: int, disk: MemoryStreams) -> None:
+        config = nodes.config
+        self.me = me
+        self.disk = disk
+        self.carrier = PolderCast(config.poldercast, nodes.seed, me, nodes.profiles, nodes.scratch)
+        self.durable = Durable(
+            config.streams,
+            nodes.seed,
+            me,
+            over_poldercast(self.carrier),
+            disk,
+            FormChecker(),
+            nodes.number_of,
+            event_of,
+        )
+        self._nodes = nodes
+        self._checker = nodes.checker
+        self._committing = False
+        self._consumed: dict[str, list[bytes]] = {}
+        """What the application has acknowledged since the last commit."""
+        self._keepers: dict[int, tuple[int, ...]] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be written, awaited or looked for."""
+        repair = self.durable.repair
+        return not (self._committing or len(repair.intake.pending) or repair.seeking.is_busy)
+
+    def handle(self, event: Event, now_us: int) -> list[Effect]:
+        """See ``Machine``."""
+        match event:
+            case Start():
+                return self._start(event, now_us)
+            case Publish(topic, number):
+                return self._publish(topic_name(topic), number, now_us)
+            case Subscribe(topic):
+                return self._tell(Follow(topic_name(topic)), now_us)
+            case Unsubscribe(topic):
+                return self._tell(Unfollow(topic_name(topic)), now_us)
+            case TimerFired(name) if name == COMMIT:
+                return self._commit(now_us)
+            case TimerFired(name) if name == PERIOD:
+                return self._tell_keepers(now_us) + self._tell(event, now_us)
+        return self._tell(event, now_us)
+
+    def _start(self, event: Start, now_us: int) -> list[Effect]:
+        self._committing = False
+        effects = self._tell(event, now_us)
+        for topic in self._nodes.profiles.topics_of(self.me).tolist():
+            name = topic_name(topic)
+            effects += self._tell(Follow(name), now_us)
+            for position, sealed in self.disk.after(name, self.disk.offset(CONSUMER, name), 1 << 30):
+                effects += self._consume(sealed, position, 0)
+        return effects + self._tell_keepers(now_us)
+
+    def _tell_keepers(self, now_us: int) -> list[Effect]:
+        """See who keeps the topics of this node, and which topics it is a keeper of."""
+        effects: list[Effect] = []
+        for topic in range(self._nodes.profiles.topic_ids.size):
+            name, keepers = topic_name(topic), self._nodes.keepers(topic)
+            if self.me in keepers and name not in self.durable.repair.topics:
+                effects += self._tell(Follow(name, reads=False), now_us)
+            if name in self.durable.repair.topics and self._keepers.get(topic) != keepers:
+                self._keepers[topic] = keepers
+                effects += self._tell(Keepers(name, keepers), now_us)
+        return effects
+
+    def _publish(self, topic: str, number: int, now_us: int) -> list[Effect]:
+        sealed = self._nodes.seal(self.me, topic, self.durable.place(topic), number)
+        self._checker.published(sealed)
+        return self._tell(PublishSealed(sealed), now_us)
+
+    def _commit(self, now_us: int) -> list[Effect]:
+        self._committing = False
+        safe = self.disk.commit()
+        for topic, cids in self._consumed.items():
+            self._checker.consumed(self.me, topic, cids)
+        self._consumed.clear()
+        return self._tell(Kept(safe), now_us)
+
+    def _consume(self, sealed: Sealed, position: int, hops: int) -> list[Effect]:
+        """The application is handed an event, and acknowledges it."""
+        topic = sealed.record.topic
+        self._checker.delivered(self.me, sealed)
+        if position:
+            self.disk.ack(CONSUMER, topic, position)
+            self._consumed.setdefault(topic, []).append(sealed.cid)
+        number = self._nodes.number_of(topic)
+        return [Deliver(-1 if number is None else number, event_of(sealed), hops), *self._write()]
+
+    def _write(self) -> list[Effect]:
+        if self._committing:
+            return []
+        self._committing = True
+        return [SetTimer(COMMIT, self._nodes.config.commit_us)]
+
+    def _tell(self, event: DurableInput, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for effect in self.durable.handle(event, now_us):
+            effects += self._carry_out(effect, now_us)
+        return effects
+
+    def _carry_out(self, effect: DurableEffect, now_us: int) -> list[Effect]:
+        match effect:
+            case Keep(events):
+                self.disk.keep(events, now_us)
+                return self._write()
+            case SetFloor(topic, floor):
+                self.disk.set_floor(topic, floor)
+                return self._write()
+            case Hand(sealed, hops):
+                return self._consume(sealed, self.disk.position_of(sealed.cid), hops)
+            case Acknowledged(cid, holders):
+                self._checker.acknowledged(cid, holders)
+                return []
+            case Blame():
+                return [Count("durable.blamed")]
+        return [effect]
