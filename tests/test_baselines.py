@@ -1,4 +1,4 @@
-"""The baselines: what they send, to whom, and what they cannot promise; the conformance suite has the rest."""
+"""The baselines: what they send, to whom, and what they cannot promise. Conformance is elsewhere."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,0 +1,257 @@
+"""Publications, Zipf topics, the Reddit trace, and what a system costs each node."""
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance import interests
+from vinecast.claims import pulsarcast_costs
+from vinecast.claims.claim import Setup, check_claim
+from vinecast.core.errors import InputError
+from vinecast.core.interest import make_scratch
+from vinecast.sim.costs import METRICS, PAYLOAD, Costs, Plan, measure_costs
+from vinecast.sim.footprint import footprints
+from vinecast.sim.publications import Publications, draw_publications
+from vinecast.sim.reddit import FILE, read_reddit
+from vinecast.sim.sample import load_workload, reddit_workload
+from vinecast.sim.wire import FRAME, NUMBER, TOPIC
+from vinecast.sim.workload import Subscriptions, pattern
+from vinecast.sim.zipf import zipf_subscriptions, zipf_weights
+
+BY_NAME = {candidate.label: candidate for candidate in pulsarcast_costs.CANDIDATES}
+CALM, CHURN = Plan(4, 2), Plan(12, 3, churn=True)
+
+
+# Publications.
+
+
+@given(seed=st.integers(0, 2**32), count=st.integers(0, 50))
+def test_events_come_from_subscribers(seed: int, count: int) -> None:
+    found = pattern("random", 1, 10, topics=20, subscriptions=2)  # some topics have nobody
+    drawn = draw_publications(seed, found, count)
+    assert drawn.count == count
+    pairs = zip(drawn.publisher.tolist(), drawn.topic.tolist(), strict=True)
+    assert all(topic in found.of(node) for node, topic in pairs)
+    again = draw_publications(seed, found, count + 5)
+    assert again.first(count).topic.tolist() == drawn.topic.tolist()
+
+
+def test_heavy_topics_have_more_events() -> None:
+    found = interests([[0, 1, 2]] * 5, 3)
+    count = Counter(draw_publications(1, found, 4000, np.array([6.0, 3.0, 1.0])).topic.tolist())
+    assert [count[topic] / 4000 for topic in range(3)] == pytest.approx([0.6, 0.3, 0.1], abs=0.03)
+    even = Counter(draw_publications(1, found, 3000).topic.tolist())
+    assert min(even.values()) > 900
+
+
+def test_nobody_to_publish() -> None:
+    nobody = Subscriptions(np.zeros(3, dtype=np.int64), np.zeros(0, dtype=np.int32), 4)
+    assert draw_publications(1, nobody, 0).count == 0
+    with pytest.raises(InputError, match="nobody subscribes"):
+        draw_publications(1, nobody, 1)
+
+
+# Zipf.
+
+
+@given(seed=st.integers(0, 2**32), nodes=st.integers(1, 20), topics=st.integers(1, 20), data=st.data())
+def test_everybody_has_equally_many_topics(seed: int, nodes: int, topics: int, data: st.DataObject) -> None:
+    each = data.draw(st.integers(1, topics))
+    found = zipf_subscriptions(seed, nodes, topics, each)
+    for node in range(nodes):
+        own = found.of(node).tolist()
+        assert own == sorted(set(own))
+        assert len(own) == each
+        assert 0 <= own[0] <= own[-1] < topics
+
+
+def test_popularity_falls_as_one_over_rank() -> None:
+    found = zipf_subscriptions(1, 20_000, 50, 1)  # one each: nothing saturates
+    share = np.bincount(found.topics, minlength=50) / 20_000
+    weights = zipf_weights(50)
+    assert share[:8] == pytest.approx((weights / weights.sum())[:8], rel=0.1)
+    assert zipf_subscriptions(1, 2000, 50, 1).topics.tolist() == found.topics[:2000].tolist()  # any chunks
+
+
+@pytest.mark.parametrize("wrong", [(0, 5, 1), (5, 0, 1), (5, 5, 0), (5, 5, 6)])
+def test_zipf_that_cannot_be(wrong: tuple[int, int, int]) -> None:
+    with pytest.raises(InputError):
+        zipf_subscriptions(1, *wrong)
+
+
+# The Reddit trace.
+
+TOPICS = [
+    {"type": "topic", "name": "science", "totalNumberEvents": 2},
+    {"type": "topic", "name": "de", "totalNumberEvents": 1, "author": "x"},
+]
+USERS = [
+    {
+        "type": "user", "name": "ann", "subscriptions": {"science": True, "de": False},
+        "events": [{"internalId": 5, "topic": "science"}, {"internalId": 1, "topic": "de", "ups": 3}],
+    },
+    {
+        "type": "user", "name": "bob", "subscriptions": {"de": True, "science": True},
+        "events": [{"internalId": 3, "topic": "science"}],
+    },
+]  # fmt: skip
+
+
+def write(folder: Path, *lines: Any) -> Path:
+    path = folder / FILE
+    text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+    path.write_bytes(gzip.compress(text.encode()))
+    return path
+
+
+def test_a_trace_becomes_subscriptions_and_events_in_order(tmp_path: Path) -> None:
+    trace = read_reddit(write(tmp_path, *TOPICS, *USERS))
+    assert trace.users == ("ann", "bob")
+    assert trace.topics == ("science", "de")
+    assert [trace.subscriptions.of(node).tolist() for node in range(2)] == [[0], [0, 1]]
+    assert trace.publications.publisher.tolist() == [0, 1, 0]  # events 1, 3, 5
+    assert trace.publications.topic.tolist() == [1, 0, 0]
+    first = trace.take(1)
+    assert first.subscriptions.nodes == 1
+    assert first.publications.publisher.tolist() == [0, 0]
+
+
+def changed(entry: dict[str, Any], **rest: Any) -> dict[str, Any]:
+    return {**entry, **rest}
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["{"], ":1: not valid JSON"),
+        (["[" * 100_000], ":1: not valid JSON"),
+        (["[]"], ":1: neither a topic nor a user"),
+        ([*TOPICS, TOPICS[0]], ":3: the topic 'science' stands here twice"),
+        ([*TOPICS, *USERS, USERS[1]], ":5: the user 'bob' stands here twice"),
+        ([*TOPICS, USERS[0], changed(USERS[1], events=USERS[0]["events"])], "the event 5 stands here twice"),
+        ([*TOPICS, changed(USERS[0], events=[{"internalId": -1, "topic": "de"}])], "needs a number"),
+        ([*TOPICS, changed(USERS[0], events=["de"])], "needs a number and a topic"),
+        ([*TOPICS, changed(USERS[0], subscriptions={"de": 1})], "must be true or false"),
+        ([*TOPICS, changed(USERS[0], subscriptions={"xx": True})], "'xx' has no line of its own"),
+        ([TOPICS[0], *USERS], "'de' has no line of its own"),
+        ([*TOPICS, USERS[0]], "the topic 'science' has 1 events, not 2"),
+        (TOPICS, "the trace has no user"),
+        ([], "the trace has no user"),
+    ],
+)
+def test_a_trace_that_is_refused(tmp_path: Path, lines: list[Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read_reddit(write(tmp_path, *lines))
+
+
+def test_readers_get_numbers_that_tell_nothing(tmp_path: Path) -> None:
+    write(tmp_path, *TOPICS, *USERS)
+    orders = set()
+    for seed in range(8):
+        read, wrote = reddit_workload(2, seed, tmp_path)
+        bob = next(node for node in range(2) if read.of(node).size == 2)
+        assert wrote.publisher.tolist() == [1 - bob, bob, 1 - bob]
+        assert load_workload("reddit", 2, seed, tmp_path).topics.tolist() == read.topics.tolist()
+        orders.add(bob)
+    assert orders == {0, 1}
+    with pytest.raises(InputError, match="has only 2 users, not 3"):
+        reddit_workload(3, 1, tmp_path)
+
+
+def test_the_real_trace(data_folder: Path) -> None:
+    trace = read_reddit(data_folder / FILE)
+    assert (len(trace.users), len(trace.topics), trace.publications.count) == (100, 23, 12_229)
+    assert trace.topics[0] == "reddit.com"
+    assert int((trace.publications.topic == 0).sum()) == 7810
+
+
+# What it costs.
+
+
+def run(name: str, lists: list[list[int]], publisher: int, count: int, plan: Plan) -> Costs:
+    wrote = Publications(np.full(count, publisher), np.zeros(count, dtype=np.int64))
+    return measure_costs(BY_NAME[name], interests(lists, 1), wrote, plan, 1)
+
+
+def test_direct_sending_costs_what_can_be_counted_on_fingers() -> None:
+    found = run("direct", [[0]] * 5 + [[]], publisher=2, count=3, plan=CALM)
+    assert found["messages"].tolist() == [3, 3, 12, 3, 3, 0]
+    weight = FRAME + TOPIC + NUMBER + PAYLOAD
+    assert (found["bytes"] == found["messages"] * weight).all()
+    assert found["coverage"][:5].tolist() == [1.0] * 5
+    assert np.isnan(found["coverage"][5])  # nothing was due
+    assert found["disk"].tolist() == [0] * 6
+    assert (found["cpu_us"][:5] > 0).all()
+    assert (found["memory"] > 0).all()
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_same_seed_costs_the_same_except_in_time(name: str) -> None:
+    lists = [[0]] * 10
+    once, again = (run(name, lists, 3, 4, CHURN) for _ in range(2))
+    for metric in METRICS:
+        if metric != "cpu_us":
+            assert np.array_equal(once[metric], again[metric], equal_nan=True), metric
+    assert set(once) == set(METRICS)
+    assert all(once[metric].shape == (10,) for metric in METRICS)
+
+
+def test_who_is_away_is_missing_from_coverage_and_not_from_that_on_line() -> None:
+    found = run("direct", [[0]] * 40, publisher=7, count=30, plan=CHURN)
+    assert np.nanmin(found["coverage_online"]) == 1.0
+    assert np.nanmin(found["coverage"]) < 1.0
+
+
+def test_small_states_are_small_and_what_is_shared_is_nobodys() -> None:
+    class Machine:
+        def __init__(self, shared: Any, own: int) -> None:
+            self.shared = shared
+            self.own = np.zeros(own)
+            self.view = self.own[:2]
+            self.number = 12345
+            self.act = self.run
+
+        def run(self) -> None: ...
+
+    shared = make_scratch(1000, 10, 10, 10)
+    small, large = footprints([Machine(shared, 10), Machine(shared, 1010)])
+    assert large - small == 8000
+    assert small < 2000
+    assert footprints([Machine(shared, 10)])[0] > small + 4000  # alone, all of it is its own
+
+
+# The claim.
+
+
+def test_the_table_is_whole() -> None:
+    (claim,) = pulsarcast_costs.CLAIMS
+    verdict = check_claim(claim, Setup("small"))
+    conditions, systems = pulsarcast_costs.CONDITIONS, pulsarcast_costs.CANDIDATES
+    rows = verdict.values["table"]["rows"]
+    assert len(rows) == 2 * len(conditions) * len(systems) * len(METRICS)
+    assert all(len(row) == len(verdict.values["table"]["headings"]) for row in rows)
+    costs = {(r["workload"], r["nodes"], r["system"], r["metric"]): r for r in verdict.values["costs"]}
+    for (_, _, _, metric), row in costs.items():
+        order = [row[name] for name in pulsarcast_costs.QUANTILES]
+        assert order == sorted(order, reverse=metric.startswith("coverage"))
+    for workload in ("uniform", "zipf"):
+        assert costs[workload, "stay", "direct", "coverage"]["p99"] == 1.0
+        assert costs[workload, "stay", "PolderCast", "coverage"]["p99"] == 1.0
+        assert costs[workload, "stay", "flooding with relays", "coverage"]["p99"] == 1.0
+        flooding = ("flooding", "flooding with relays")
+        few, more, most = (costs[workload, "stay", n, "messages"]["mean"] for n in ("direct", *flooding))
+        assert few < more < most
+    assert json.dumps(verdict.as_dict(), allow_nan=False)
+    assert len({figure.name for figure in verdict.figures}) == 2 * len(conditions)
+
+
+def test_a_workload_that_is_not_its_own() -> None:
+    with pytest.raises(InputError, match="reddit, uniform, zipf, and not facebook"):
+        check_claim(pulsarcast_costs.CLAIMS[0], Setup("small", workload="facebook"))
