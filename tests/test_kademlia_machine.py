@@ -227,6 +227,22 @@ def test_an_old_value_never_replaces_a_newer_one() -> None:
         (node.put(NAME, b"name:8", 0), node.put(NAME, b"name:7", 0))
 
 
+def test_a_value_that_is_put_while_an_older_one_is_being_stored_is_stored_too() -> None:
+    nodes = crowd(12)
+    effects = [(2, effect) for effect in nodes[2].put(NAME, b"name:1", 0)]
+    while not (running := nodes[2].tasks[Operation.PUT, NAME]).storing:
+        sender, effect = effects.pop(0)
+        if isinstance(effect, Send):
+            effects += [(effect.to, e) for e in hear(nodes[effect.to], sender, effect.message)]
+    assert nodes[2].put(NAME, b"name:2", 0) == []
+    settle(nodes, effects)
+    assert running.over
+    (found,) = nodes[2].take_results()
+    assert sorted(found.peers) == sorted(nearest(NAME, 4, range(12)))
+    for peer in found.peers:
+        assert reply(hear(nodes[peer], 20, KademliaFind(1, NAME, VALUE))).value == b"name:2"
+
+
 @pytest.mark.parametrize(
     ("store", "reason"),
     [

@@ -148,6 +148,7 @@ class Operations:
         task = self.tasks.get((operation, key))
         if task is not None:
             task.told |= told
+            task.again = task.storing is not None
             return []
         if len(self.tasks) >= self.config.tasks_max:
             if told:
@@ -218,6 +219,8 @@ class Operations:
         """Tell the result, to whoever wants it."""
         del self.tasks[task.operation, task.key]
         task.over = True
+        if task.again:
+            return self._begin(task.operation, task.key, now_us, task.told)
         peers: list[int] = task.stored
         match task.operation:
             case Operation.CLOSEST:

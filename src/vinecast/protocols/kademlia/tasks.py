@@ -80,6 +80,8 @@ class Task:
     """Whose word is awaited that it keeps something; None while the lookup goes on."""
     stored: list[int] = field(default_factory=list)
     """Who keeps it."""
+    again: bool = False
+    """Whether it was asked for once more while it was storing: there may be a newer value since."""
     over: bool = False
 
 

@@ -40,8 +40,9 @@ SEARCH_TIMER = "tree.search"
 class RecruitingConfig(TreeConfig):
     """How far a node looks around for its place in a tree."""
 
-    searched: int = limited(3, at_least=1, at_most=64)
-    """Peers on the way that are asked for a member of the tree, at a time (ours: Kademlia's α)."""
+    searched: int = limited(8, at_least=1, at_most=64)
+    """Peers on the way that are asked whether they are in the tree (S3 §4.3: all that a step of the lookup
+    finds, k). More of them make fewer forwarders."""
     levels: int = limited(2, at_least=0, at_most=16)
     """Ancestors that a node knows beyond its parent (ours; S3 §4.3: "extra levels")."""
 
