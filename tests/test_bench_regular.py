@@ -19,7 +19,6 @@ TAKEN = {
     "gb": 1.5,
     "online": 400.0,
     "regular": 250.0,
-    "workload": "synthetic",
     "trace": "on-off churn",
 }
 
@@ -38,25 +37,39 @@ def _fake(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 def test_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = _fake(monkeypatch)
     results = list(bench_regular.bench_regular(None, Sizes(nodes=150, cycles=7)))
-    assert asked == [("", "day", "150", "7", "2"), ("", "week", "150", "7", "2")]
-    assert len({result.what for result in results}) == len(results) == 8
+    assert [(exchange, cycle) for _, _, exchange, cycle, *_ in asked] == [
+        ("informed", "day"), ("informed", "week"), ("paper", "day"), ("paper", "week"),
+    ]  # fmt: skip
+    assert {(*words[:2], *words[4:]) for words in asked} == {("", "synthetic", "150", "7", "2")}
+    assert len({result.what for result in results}) == len(results) == 12
     timed, memory = results[0], results[1]
     assert (timed.measured, timed.target, timed.verdict) == ("12.0 min", "≤ 20 min", "yes")
     assert (memory.measured, memory.target, memory.verdict) == ("1.50 GB", "≤ 1 GB", "no")
     assert "24,780 cycles, from 7 in the middle of it" in timed.what
 
 
+def test_both_samples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("skype.avt.gz", "soc-Slashdot0902.txt.gz", "facebook-cornell5.txt.gz"):
+        (tmp_path / name).touch()
+    asked = _fake(monkeypatch)
+    results = list(bench_regular.bench_regular(tmp_path, Sizes(nodes=150, cycles=7)))
+    assert [words[1] for words in asked] == ["slashdot"] * 4 + ["facebook"] * 4
+    assert len({result.what for result in results}) == len(results) == 20
+
+
 def test_the_whole_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = _fake(monkeypatch)
     results = list(bench_regular.bench_regular(None, QUICK, whole_trace=True, threads=1))
-    assert [arguments[2:] for arguments in asked] == [("200", "24780", "1")] * 2
+    assert [arguments[4:] for arguments in asked] == [("200", "24780", "1")] * 4
     assert results[0].what.endswith("24,780 cycles")
 
 
-@pytest.mark.parametrize("cycle", ["day", "week"])
-def test_a_stretch(cycle: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("cycle", "exchange"), [("day", "informed"), ("week", "paper")])
+def test_a_stretch(
+    cycle: str, exchange: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(bench_regular, "WARM_UP", 2)
-    report_alone("", cycle, "100", "3", "1")
+    report_alone("", "synthetic", exchange, cycle, "100", "3", "1")
     found = json.loads(capsys.readouterr().out)
     assert found.keys() == TAKEN.keys()
     assert 0 < found["regular"] <= found["online"] <= 100
@@ -74,7 +87,9 @@ def test_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = check_claim(CLAIMS["RE-9"], Setup("small"))
     assert not verdict.holds, "half a gigabyte too much"
     assert "by the day 12.0 min and 1.50 GB; by the week" in verdict.measured
-    assert [arguments[1] for arguments in asked] == ["day", "week"]
+    assert [arguments[1:4] for arguments in asked] == [
+        ("synthetic", "paper", "day"), ("synthetic", "paper", "week"),
+    ]  # fmt: skip
 
 
 def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,4 +118,4 @@ def test_bad_input_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
         assert err.startswith("vinecast: ")
         assert err.count("\n") == 1
     with pytest.raises(InputError, match=r"skype.avt.gz: no such file"):
-        measure_alone(tmp_path, "day", 100, 1, 1)
+        measure_alone(tmp_path, "slashdot", "paper", "day", 100, 1, 1)

@@ -261,22 +261,24 @@ def _degrees_figure(scene: Scene, seed: int) -> Figure:
 
 
 def cost_of_runs(setup: Setup) -> Measured:
-    """RE-9: by the benchmark of the same run (sim/bench_regular.py), cut short in the same way."""
-    paper = setup.scale == "paper"
-    sizes = bench_regular.Sizes() if paper else bench_regular.QUICK
+    """RE-9: by the benchmark of the same run (sim/bench_regular.py), with S0's exchange, cut short in the
+    same way."""
+    data = setup.data if setup.scale == "paper" else None
+    sizes = bench_regular.Sizes() if setup.scale == "paper" else bench_regular.QUICK
+    workload = "synthetic" if data is None else setup.workload or "slashdot"
     found = {
         cycle: bench_regular.measure_alone(
-            setup.data if paper else None, cycle, sizes.nodes, sizes.cycles, setup.threads
+            data, workload, "paper", cycle, sizes.nodes, sizes.cycles, setup.threads
         )
         for cycle in CYCLES_S
     }
     minutes = {cycle: each.minutes for cycle, each in found.items()}
     memory = {cycle: each.gb for cycle, each in found.items()}
-    each = found["day"]
+    trace = found["day"].trace
     told = "; ".join(f"by the {cycle} {minutes[cycle]:.1f} min and {memory[cycle]:.2f} GB" for cycle in found)
     text = (
-        f"{told} for {bench_regular.CYCLES:,} cycles, from {sizes.cycles:,} of them ({each.workload}, "
-        f"{sizes.nodes:,} nodes, {each.trace}, {setup.threads} thread{'s' * (setup.threads > 1)})"
+        f"{told} for {bench_regular.CYCLES:,} cycles, from {sizes.cycles:,} of them ({workload}, "
+        f"{sizes.nodes:,} nodes, {trace}, {setup.threads} thread{'s' * (setup.threads > 1)})"
     )
     holds = max(minutes.values()) <= bench_regular.MINUTES and max(memory.values()) <= bench_regular.GB
     return Measured(text, holds, {"minutes": minutes, "gb": memory})

@@ -2,14 +2,16 @@
 
 1,000 nodes follow the Skype trace for 28.7 days with a cycle every 100 seconds, and every topic has an event
 in every cycle. S4 §6.6.1: "around 48 hours" and "up to 20-30GB". A stretch in the middle is measured, by the
-day and by the week, each in a process of its own. Nodes are given the patterns that the whole trace gives
-them, so that the regular rings are as full as they become, although what came before was left out.
+day and by the week, with either exchange and with either sample that takes the place of S4's Twitter users,
+each in a process of its own. Nodes are given the patterns that the whole trace gives them, so that the
+regular rings are as full as they become, although what came before was left out.
 """
 
 import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +37,9 @@ from vinecast.systems.grid import GridConfig
 from vinecast.systems.poldercast_regular import PolderCastRegularConfig
 from vinecast.systems.poldercast_regular_sweep import PolderCastRegularSweep
 
-TRACE, WORKLOAD = "skype.avt.gz", "slashdot"
+TRACE, WORKLOADS = "skype.avt.gz", ("slashdot", "facebook")
+EXCHANGES = ("informed", "paper")
+"""Ours, which is the default, and S0's, which S4 ran."""
 CYCLES, PERIOD_S = 24_780, 100.0
 MINUTES, GB = 20.0, 1.0
 """Our targets for the whole run."""
@@ -75,7 +79,6 @@ class Taken:
     """Nodes on line, on average."""
     regular: float
     """… of them regular."""
-    workload: str
     trace: str
 
 
@@ -96,19 +99,21 @@ def bench_regular(
     """All figures, one after the other."""
     if not COMPILED:
         yield Result("rules", "plain Python", 0.0, "compiled", False)
-    for cycle in CYCLES_S:
-        found = measure_alone(data, cycle, sizes.nodes, CYCLES if whole_trace else sizes.cycles, threads)
-        how = "" if whole_trace else f", from {sizes.cycles:,} in the middle of it"
-        what = (
-            f"PolderCast with regular rings by the {cycle}, {sizes.nodes:,} nodes, {found.workload}, "
-            f"{found.trace} at {PERIOD_S:.0f} s a cycle, an event for every topic each cycle"
-        )
+    cycles = CYCLES if whole_trace else sizes.cycles
+    how = "" if whole_trace else f", from {sizes.cycles:,} in the middle of it"
+    workloads = ("synthetic",) if data is None else WORKLOADS
+    for workload, exchange, cycle in product(workloads, EXCHANGES, CYCLES_S):
+        found = measure_alone(data, workload, exchange, cycle, sizes.nodes, cycles, threads)
+        rings = f"PolderCast with regular rings by the {cycle}"
+        where = f"{sizes.nodes:,} nodes, {workload}, {found.trace} at {PERIOD_S:.0f} s a cycle"
+        what = f"{rings}, {exchange} exchange, {where}, an event for every topic each cycle"
         yield at_most(
             f"{what}, {threads} threads, {CYCLES:,} cycles{how}", found.minutes, MINUTES, "min", ".1f"
         )
         yield at_most(f"{what}, peak memory of the whole process", found.gb, GB, "GB", ".2f")
-        yield Result(f"{what}, nodes on line", f"{found.online:.0f}", found.online)
-        yield Result(f"{what}, of them regular", f"{found.regular:.0f}", found.regular)
+        if workload == workloads[0] and exchange == EXCHANGES[0]:
+            yield Result(f"{rings}, {where}, nodes on line", f"{found.online:.0f}", found.online)
+            yield Result(f"{rings}, {where}, of them regular", f"{found.regular:.0f}", found.regular)
 
 
 # Each in a process of its own.
@@ -120,28 +125,42 @@ report_alone(*sys.argv[1:])
 """
 
 
-def measure_alone(data: Path | None, cycle: str, nodes: int, cycles: int, threads: int) -> Taken:
-    """Minutes for the whole run and peak memory, by a process that does nothing else."""
+def measure_alone(
+    data: Path | None, workload: str, exchange: str, cycle: str, nodes: int, cycles: int, threads: int
+) -> Taken:
+    """Minutes for the whole run and peak memory, by a process that does nothing else.
+
+    Without a data folder the trace is on-off churn; the workload must then be a synthetic one.
+    """
     if data is not None:
-        for file in (TRACE, FILES[WORKLOAD][0]):
+        for file in (TRACE, *FILES.get(workload, ())[:1]):
             if not (data / file).is_file():
                 raise InputError(f"{data / file}: no such file, and the benchmark of regular rings needs it")
-    where = "" if data is None else str(data)
-    return Taken(**json.loads(child(_ALONE, where, cycle, str(nodes), str(cycles), str(threads))))
+    words = (
+        "" if data is None else str(data),
+        workload,
+        exchange,
+        cycle,
+        *map(str, (nodes, cycles, threads)),
+    )
+    return Taken(**json.loads(child(_ALONE, *words)))
 
 
-def report_alone(data: str, cycle: str, nodes: str, cycles: str, threads: str) -> None:
+def report_alone(
+    data: str, workload: str, exchange: str, cycle: str, nodes: str, cycles: str, threads: str
+) -> None:
     """What ``measure_alone`` runs: follow a stretch of the trace, and print what that took."""
     folder, count = Path(data) if data else None, int(cycles)
-    name, trace, told = _inputs(folder, int(nodes))
+    trace, told = _trace(folder, int(nodes))
     config = PolderCastRegularConfig(
         cyclon=CyclonConfig(period_s=PERIOD_S),
         vicinity=VicinityConfig(period_s=PERIOD_S),
-        rings=RingsConfig(period_s=PERIOD_S),
-        regular=RingsConfig(period_s=PERIOD_S),
+        rings=RingsConfig(period_s=PERIOD_S, exchange=exchange),
+        regular=RingsConfig(period_s=PERIOD_S, exchange=exchange),
         grid=GridConfig(RegularityConfig(cycle_s=CYCLES_S[cycle]), VictorConfig(period_s=PERIOD_S)),
+        stand_by=exchange == "informed",
     )
-    found = load_workload(name, int(nodes), SEED, folder)
+    found = load_workload(workload, int(nodes), SEED, folder)
     profiles = Profiles.simulated(SEED, found.start, found.topics, found.topic_count)
     sweep = PolderCastRegularSweep(config, SEED, profiles)
     sweep.patterns.give(trace_patterns(trace, config.grid.regularity))
@@ -149,15 +168,15 @@ def report_alone(data: str, cycle: str, nodes: str, cycles: str, threads: str) -
     begin, warm_up = (0, 0) if count == CYCLES else (BEGIN, WARM_UP)
     seconds, online, regular = follow(engine, trace, begin, warm_up, count)
     engine.close()
-    result = Taken(seconds / count * CYCLES / 60, peak_bytes() / 1e9, online, regular, name, told)
+    result = Taken(seconds / count * CYCLES / 60, peak_bytes() / 1e9, online, regular, told)
     print(json.dumps(asdict(result)))  # noqa: T201
 
 
-def _inputs(data: Path | None, nodes: int) -> tuple[str, Availability, str]:
-    """The name of the workload, the trace, and what that is called."""
+def _trace(data: Path | None, nodes: int) -> tuple[Availability, str]:
+    """The trace, and what it is called."""
     if data is None:
-        return "synthetic", on_off(SEED, nodes, CYCLES * PERIOD_S, 36_000.0, 24_000.0), "on-off churn"
-    return WORKLOAD, read_avt(data / TRACE).take(nodes), "Skype trace"
+        return on_off(SEED, nodes, CYCLES * PERIOD_S, 36_000.0, 24_000.0), "on-off churn"
+    return read_avt(data / TRACE).take(nodes), "Skype trace"
 
 
 def follow(

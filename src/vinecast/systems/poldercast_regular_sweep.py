@@ -149,7 +149,7 @@ class PolderCastRegularSweep(PolderCastSweep):
             self.stored[rows], self.stored_ages[rows] = NOBODY, 0
 
     def synchronous_phases(self, workers: int = 1) -> tuple[Phase, ...]:
-        """PolderCast's, unless somebody else sees to that; clocks, patterns and slots; the regular layers'."""
+        """PolderCast's, unless another population sees to it; clocks, patterns, slots; regular layers'."""
         below = super().synchronous_phases(workers) if self.below is None else ()
         self.scratch_of(workers - 1)
         return (
