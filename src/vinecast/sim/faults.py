@@ -37,6 +37,8 @@ SETTLE_S = 4.0
 """Seconds that a network has before anything happens (ours)."""
 LOOK_S = 0.25
 """How often it is looked whether all streams are equal."""
+STAYS_S = 1.0
+"""Seconds for which they must stay so."""
 
 _WORLD = purpose("faults.world")
 _TOPICS = purpose("faults.topics")
@@ -183,27 +185,37 @@ class FaultRun:
         disk = self.nodes.disks[node]
         return [keeping.sealed.cid for keeping in disk.in_order(topic_name(topic), (0, b""), 1 << 30)]
 
-    def is_quiet(self) -> bool:
-        """Whether all readers have the same streams, safe and read, and nobody waits for anything."""
+    def is_equal(self) -> bool:
+        """Whether all readers have the same streams."""
         for topic in range(self.config.topics):
             streams = [self.stream_of(node, topic) for node in self.readers(topic)]
             if any(stream != streams[0] for stream in streams[1:]):
                 return False
+        return True
+
+    def is_idle(self) -> bool:
+        """Whether nobody has anything to write or waits for anything."""
         machines = [self.engine.machines[node] for node in range(self.config.nodes) if self.is_there(node)]
         return all(machine.is_idle for machine in machines if isinstance(machine, SimulatedDurable))
 
     def finish(self) -> Outcome:
-        """Run until all is equal, and see what was broken."""
+        """Run until all is equal and stays so, and see what was broken."""
         outcome = Outcome(self.seed)
-        at_s, end_s = self.quiet_s, self.quiet_s + self.config.patience_s
-        self.engine.run(_us(at_s))
-        while not self.is_quiet():
-            if at_s >= end_s:
+        now_s, end_s = self.quiet_s, self.quiet_s + self.config.patience_s
+        equal_s: float | None = None
+        while True:
+            self.engine.run(_us(now_s))
+            if not self.is_equal():
+                equal_s = None
+            elif equal_s is None:
+                equal_s = now_s
+            if equal_s is not None and now_s >= equal_s + STAYS_S and self.is_idle():
+                break
+            if now_s >= end_s:
                 outcome.faults.append("the streams did not become equal in time")
                 break
-            at_s += LOOK_S
-            self.engine.run(_us(at_s))
-        outcome.converged_s = at_s - self.quiet_s
+            now_s += LOOK_S
+        outcome.converged_s = (now_s if equal_s is None else equal_s) - self.quiet_s
         enough = self.nodes.config.keepers
         for topic in range(self.config.topics):
             ends = {node: self.stream_of(node, topic) for node in self.readers(topic)}

@@ -57,7 +57,9 @@ TRAVELLING = 1024
 """Events on their way through this node that the carrier may still send (ours)."""
 TRAVELLING_BYTES = 16 * 1024 * 1024
 ARRIVED = 8192
-"""Events whose carrier message is kept until they have a place, and until they are delivered (ours)."""
+"""Events whose carrier messages are kept until they have a place, and until they are delivered (ours)."""
+WAYS = 4
+"""Messages that are kept for one of them (ours)."""
 
 
 class Carried(Protocol):
@@ -146,8 +148,8 @@ class Durable:
         self._now_us = 0
         self._travelling: OrderedDict[int, Sealed] = OrderedDict()
         self._travelling_bytes = 0
-        self._arrived: OrderedDict[bytes, tuple[int, Carried]] = OrderedDict()
-        """Events that the carrier brought and that have no place yet → sender and message."""
+        self._arrived: OrderedDict[bytes, list[tuple[int, Carried]]] = OrderedDict()
+        """Events that the carrier brought and that have no place yet → senders and messages."""
         self._hops: OrderedDict[bytes, int] = OrderedDict()
         """Events that are not delivered yet → links that they travelled."""
         self._known: dict[str, tuple[Sequence[int], int]] = {}
@@ -206,9 +208,8 @@ class Durable:
     def _receive_event(self, sender: int, message: DurableEvent) -> list[DurableEffect]:
         sealed, carried = message.sealed, message.carried
         record = sealed.record
-        if self.repair.intake.knows(record.topic, sealed.cid):
-            again = Observe(TraceKind.RECEIVED_AGAIN, carried.topic, carried.event, sender, carried.hops)
-            return [again, *self._take(sealed, sender, message.ack)]
+        if self.repair.intake.height(record.topic, sealed.cid):
+            return self._take(sealed, sender, message.ack) + self._receive_again(sender, carried)
         fault = self._fault_of(sealed)
         if not fault and (carried.event, carried.topic) != (
             self._event_of(sealed),
@@ -219,8 +220,16 @@ class Durable:
             return self._refuse(sender, fault)
         if record.height == 0 or record.topic not in self.repair.topics:
             return self._bring(sealed, sender, carried)
-        _remember(self._arrived, sealed.cid, (sender, carried), ARRIVED)
+        _remember(self._arrived, sealed.cid, self._arrived.get(sealed.cid, []), ARRIVED)
+        self._arrived[sealed.cid] += [(sender, carried)][: WAYS - len(self._arrived[sealed.cid])]
         return self._take(sealed, sender, message.ack)
+
+    def _receive_again(self, sender: int, carried: Carried) -> list[DurableEffect]:
+        """An event that has its place came once more. While it travels that concerns the carrier, which may
+        know it on its way up a tree and not yet on its way down; what is older goes nowhere."""
+        if carried.event in self._travelling:
+            return self._carry(Received(sender, carried))
+        return [Observe(TraceKind.RECEIVED_AGAIN, carried.topic, carried.event, sender, carried.hops)]
 
     def _receive_events(self, sender: int, message: StreamEvents | StreamPush) -> list[DurableEffect]:
         effects: list[DurableEffect] = []
@@ -264,10 +273,11 @@ class Durable:
                 case Keep(events):
                     mapped.append(effect)
                     for sealed in events:
-                        arrived = self._arrived.pop(sealed.cid, None)
-                        if arrived is not None:
-                            _remember(self._hops, sealed.cid, arrived[1].hops, ARRIVED)
-                            mapped += self._bring(sealed, *arrived)
+                        arrived = self._arrived.pop(sealed.cid, [])
+                        if arrived:
+                            _remember(self._hops, sealed.cid, arrived[0][1].hops, ARRIVED)
+                        for sender, carried in arrived:
+                            mapped += self._bring(sealed, sender, carried)
                 case Hand(sealed):
                     mapped.append(Hand(sealed, self._hops.pop(sealed.cid, -1)))
                 case _:

@@ -1,8 +1,9 @@
 """Carriers of durable streams: for each, its messages that carry events, and who is next to a node in a
 topic."""
 
-from vinecast.core.machine import NOBODY
+from vinecast.core.machine import NOBODY, Machine
 from vinecast.core.profiles import row_of
+from vinecast.protocols.multicast_tree import MulticastTree, TreeEvent, TreePublish
 from vinecast.systems.durable import Carrier
 from vinecast.systems.poldercast import PolderCast, PolderCastEvent
 
@@ -24,3 +25,16 @@ def over_poldercast(machine: PolderCast) -> Carrier:
         return [peer for peer in dict.fromkeys(found) if peer not in (NOBODY, machine.me)]
 
     return Carrier(machine, (PolderCastEvent,), neighbours)
+
+
+def over_tree(machine: Machine, tree: MulticastTree) -> Carrier:
+    """Multicast trees, as a system has them. Neighbours are parent and children; where they only relay, the
+    topic's keepers are asked."""
+
+    def neighbours(topic: int, now_us: int) -> list[int]:
+        branch = tree.branches.get(topic)
+        if branch is None:
+            return []
+        return [peer for peer in (branch.parent, *branch.children) if peer != NOBODY]
+
+    return Carrier(machine, (TreeEvent, TreePublish), neighbours)

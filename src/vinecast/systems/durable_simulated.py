@@ -10,6 +10,7 @@ key that are there, as a lookup would find them.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from vinecast.core.blocks import cid_of
 from vinecast.core.config import check, limited
@@ -44,7 +45,7 @@ from vinecast.protocols.streams import (
     Unfollow,
 )
 from vinecast.protocols.streams.machine import PERIOD
-from vinecast.systems.durable import Durable, DurableEffect, DurableInput, PublishSealed
+from vinecast.systems.durable import Carrier, Durable, DurableEffect, DurableInput, PublishSealed
 from vinecast.systems.durable_carriers import over_poldercast
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
 
@@ -130,16 +131,19 @@ class DurableNodes:
         profiles: Profiles,
         checker: StreamChecker | None = None,
         is_there: Callable[[int], bool] = lambda node: True,
+        carriers: Callable[[int], Carrier] | None = None,
     ) -> None:
+        """``carriers`` makes the carrier of a node; None: PolderCast."""
         self.config = config
         self.seed = seed
         self.profiles = profiles
         self.checker = checker or StreamChecker()
         self.is_there = is_there
+        self.carrier_of = carriers or self._poldercast
         self.disks: dict[int, MemoryStreams] = {}
         topics = profiles.topic_ids.size
         most = config.poldercast.most
-        self.scratch = make_scratch(
+        self._scratch = make_scratch(
             profiles.peers, topics, min(topics, TOPICS_MAX), most, config.poldercast.rings.size
         )
         ids = profiles.ids.tolist()
@@ -147,6 +151,9 @@ class DurableNodes:
             [node for _, node in sorted((near ^ key, node) for node, near in enumerate(ids))]
             for key in profiles.topic_ids.tolist()
         ]
+        self._looked_us = -config.streams.period_us
+        self._keepers: list[tuple[int, ...]] = []
+        self._kept_by: dict[int, list[int]] = {}
         self._numbers = {topic_name(topic): topic for topic in range(topics)}
         self.sequence = 0
 
@@ -156,14 +163,30 @@ class DurableNodes:
         disk.crash()
         return SimulatedDurable(self, node, disk)
 
+    def _poldercast(self, node: int) -> Carrier:
+        poldercast = self.config.poldercast
+        return over_poldercast(PolderCast(poldercast, self.seed, node, self.profiles, self._scratch))
+
     def number_of(self, name: str) -> int | None:
         """The number of a topic."""
         return self._numbers.get(name)
 
-    def keepers(self, topic: int) -> tuple[int, ...]:
-        """Who keeps a topic now."""
-        there = (node for node in self._nearest[topic] if self.is_there(node))
-        return tuple(node for node, _ in zip(there, range(self.config.keepers), strict=False))
+    def keepers(self, now_us: int) -> list[tuple[int, ...]]:
+        """Who keeps each topic, as a lookup would have found them not long ago. [topic]"""
+        if now_us >= self._looked_us + self.config.streams.period_us // 2:
+            self._looked_us = now_us
+            self._keepers = [
+                tuple(islice(filter(self.is_there, near), self.config.keepers)) for near in self._nearest
+            ]
+            self._kept_by = {}
+            for topic, keepers in enumerate(self._keepers):
+                for node in keepers:
+                    self._kept_by.setdefault(node, []).append(topic)
+        return self._keepers
+
+    def kept_by(self, node: int) -> list[int]:
+        """The topics that a node is a keeper of."""
+        return self._kept_by.get(node, [])
 
     def seal(self, node: int, topic: str, place: tuple[tuple[bytes, ...], int], number: int) -> Sealed:
         """A node's event."""
@@ -182,12 +205,12 @@ class SimulatedDurable:
         config = nodes.config
         self.me = me
         self.disk = disk
-        self.carrier = PolderCast(config.poldercast, nodes.seed, me, nodes.profiles, nodes.scratch)
+        self.carrier = nodes.carrier_of(me)
         self.durable = Durable(
             config.streams,
             nodes.seed,
             me,
-            over_poldercast(self.carrier),
+            self.carrier,
             disk,
             FormChecker(),
             nodes.number_of,
@@ -202,9 +225,8 @@ class SimulatedDurable:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is to be written, awaited or looked for."""
-        repair = self.durable.repair
-        return not (self._committing or len(repair.intake.pending) or repair.seeking.is_busy)
+        """Whether nothing is to be written, and no event waits for another."""
+        return not self._committing and len(self.durable.repair.intake.pending) == 0
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
@@ -236,13 +258,15 @@ class SimulatedDurable:
     def _tell_keepers(self, now_us: int) -> list[Effect]:
         """See who keeps the topics of this node, and which topics it is a keeper of."""
         effects: list[Effect] = []
-        for topic in range(self._nodes.profiles.topic_ids.size):
-            name, keepers = topic_name(topic), self._nodes.keepers(topic)
-            if self.me in keepers and name not in self.durable.repair.topics:
+        keepers, followed = self._nodes.keepers(now_us), self.durable.repair.topics
+        for name in map(topic_name, self._nodes.kept_by(self.me)):
+            if name not in followed:
                 effects += self._tell(Follow(name, reads=False), now_us)
-            if name in self.durable.repair.topics and self._keepers.get(topic) != keepers:
-                self._keepers[topic] = keepers
-                effects += self._tell(Keepers(name, keepers), now_us)
+        for name in list(followed):
+            topic = self._nodes.number_of(name)
+            if topic is not None and self._keepers.get(topic) != keepers[topic]:
+                self._keepers[topic] = keepers[topic]
+                effects += self._tell(Keepers(name, keepers[topic]), now_us)
         return effects
 
     def _publish(self, topic: str, number: int, now_us: int) -> list[Effect]:

@@ -17,9 +17,9 @@ class StreamsConfig:
     topics_a_period: int = limited(256, at_least=1, at_most=8192)
     """Topics that heads are exchanged for in one period, in turn."""
     answer_s: float = limited(0.5, at_least=0.001, at_most=60.0)
-    """Seconds after which a question counts as unanswered; doubled with every try, up to sixteen times
-    that."""
-    tries: int = limited(8, at_least=1, at_most=64)
+    """Seconds after which a question counts as unanswered; doubled when all were asked in vain, up to sixteen
+    times that."""
+    tries: int = limited(12, at_least=1, at_most=64)
     """How often an event is asked for, each time of another peer as long as there are any, before it is taken
     to have never existed."""
     wants: int = limited(4096, at_least=16, at_most=1_000_000)

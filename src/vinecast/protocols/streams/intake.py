@@ -4,6 +4,7 @@ What is kept can be read back only after the call of ``handle`` that says so, an
 times are bridged here.
 """
 
+from collections import OrderedDict
 from typing import Protocol
 
 from vinecast.core.events import Count, Send
@@ -54,7 +55,7 @@ class Intake:
         """What is to be kept now."""
         self._unsafe: dict[bytes, tuple[Sealed, list[int]]] = {}
         """Kept and not safe yet → the event, and who wants to know."""
-        self._lately: dict[bytes, tuple[int, str]] = {}
+        self._lately: OrderedDict[bytes, tuple[int, str]] = OrderedDict()
         """Events kept lately → height and topic: also those that cannot be read back yet."""
 
     def height(self, topic: str, cid: bytes) -> int:
@@ -148,7 +149,7 @@ class Intake:
         sealed = waiting.sealed
         self._lately[sealed.cid] = sealed.record.height, topic.name
         if len(self._lately) > LATELY:
-            del self._lately[next(iter(self._lately))]
+            self._lately.popitem(last=False)
         self._keeping.append(sealed)
         self._unsafe[sealed.cid] = sealed, waiting.ack_to
         topic.height = max(topic.height, sealed.record.height)

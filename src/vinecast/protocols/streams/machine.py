@@ -73,6 +73,8 @@ class GapRepair:
         self.seeking.intake = self.intake
         self.holders = Holders(config)
         self._serving = Serving(config, streams)
+        self.has_room: Callable[[], bool] = lambda: True
+        """Whether more can be taken in: nobody is asked for anything while it cannot."""
         self._neighbours = neighbours
         self._cycle = 0
         self._turn = 0
@@ -140,7 +142,7 @@ class GapRepair:
                 self.seeking.kept(sealed.cid)
         done += [effect for effect in effects if not isinstance(effect, SetFloor)]
         if self.seeking.is_busy:
-            done += self.seeking.ask(now_us)
+            done += self.seeking.ask(now_us) if self.has_room() else []
             self._set_timer(ASK, self.config.answer_us // 2, done)
         if self.holders.waits:
             self._set_timer(PUSH, self.config.push_us, done)
@@ -183,6 +185,8 @@ class GapRepair:
         known = self.topics.get(follow.topic)
         if known is not None:
             known.reads |= follow.reads
+            if follow.start != NOW:
+                known.start = follow.start
             return []
         if not follow.reads and not self._has_room_for(follow):
             return [Count("streams.no room for others")]
@@ -258,6 +262,8 @@ class GapRepair:
         asking: set[int] = set()
         for i in range(first, first + count):
             topic = self.topics[names[i % len(names)]]
+            if topic.is_quiet:
+                continue
             topic.floor = self.streams.state(topic.name).floor
             topic.waited += 1
             effects += self._begin(topic)

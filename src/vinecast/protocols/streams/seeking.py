@@ -50,6 +50,10 @@ class Seeking:
         """Whether anything is looked for."""
         return bool(self._catch_ups) or len(self.wants) > 0
 
+    def seeks(self, topic: str) -> bool:
+        """Whether anything of a topic is looked for."""
+        return topic in self._catch_ups or self.wants.has_any(topic)
+
     def begin_period(self) -> None:
         """A period begins."""
         self._cycle += 1

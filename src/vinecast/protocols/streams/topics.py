@@ -51,6 +51,11 @@ class Topic:
         self.contacts: dict[int, None] = {}
         self.tales: dict[int, Tale] = {}
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing to tell: the stream is known to be empty. Whoever has something tells."""
+        return self.opened and not (self.height or self.floor) and self.since is None
+
     def contact(self, peer: int) -> None:
         """A peer takes part in the stream."""
         self.contacts.pop(peer, None)

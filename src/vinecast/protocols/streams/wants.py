@@ -5,6 +5,7 @@ asked, one after the other. Or a peer claimed, unsigned, to have it: then only t
 nobody can make a node ask all others for what does not exist.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ from vinecast.protocols.streams.messages import StreamWant
 CLAIM_TRIES = 3
 """How often a peer is asked for what it claimed to have (ours)."""
 BACK_OFF_MAX = 4
-"""Doublings of the time for an answer (ours)."""
+"""Doublings of the time for an answer (ours): one each time that all were asked."""
 
 
 @dataclass(slots=True)
@@ -30,6 +31,8 @@ class Want:
     claimed: bool
     """Whether only that peer says so."""
     tries: int = 0
+    rounds: int = 0
+    """How often all were asked."""
     tried: list[int] = field(default_factory=list)
     asked_of: int = NOBODY
     asked_us: int = 0
@@ -50,7 +53,7 @@ class Wants:
         """Peer → what it was asked for, and has not answered."""
         self._heard_us: dict[int, int] = {}
         """Peer → when it last answered something, while it is asked for more."""
-        self._lately: dict[tuple[int, bytes], None] = {}
+        self._lately: OrderedDict[tuple[int, bytes], None] = OrderedDict()
         """Who was asked for what, the latest last: answers may come late."""
 
     def __contains__(self, cid: bytes) -> bool:
@@ -124,6 +127,10 @@ class Wants:
         """What a peer claimed to have of a topic and has not sent."""
         return sum(want.claimed and want.topic == topic and want.hint == peer for want in self._open.values())
 
+    def has_any(self, topic: str) -> bool:
+        """Whether anything of a topic is looked for."""
+        return any(want.topic == topic for want in self._open.values())
+
     def leave(self, topic: str) -> None:
         """Look for nothing of a topic any longer."""
         for cid in [want.cid for want in self._open.values() if want.topic == topic]:
@@ -139,7 +146,7 @@ class Wants:
             peer = self._choose(want)
             if peer == NOBODY:
                 want.tries += 1
-                want.after_us = now_us + self._patience(want)
+                self._rest(want, now_us)
                 continue
             asked = self._asked.setdefault(peer, {})
             if len(asked) >= self._config.window:
@@ -157,24 +164,20 @@ class Wants:
         ]
 
     def _note(self, peer: int, cid: bytes) -> None:
-        self._lately.pop((peer, cid), None)
         self._lately[peer, cid] = None
+        self._lately.move_to_end((peer, cid))
         if len(self._lately) > 2 * self._config.wants:
-            del self._lately[next(iter(self._lately))]
+            self._lately.popitem(last=False)
 
     def _choose(self, want: Want) -> int:
         """Whom to ask: who should have it, then others, then all over again."""
         if want.hint != NOBODY and (want.claimed or want.hint not in want.tried):
             return want.hint
         sources = self._sources(want.topic)
-        peer = next((peer for peer in sources if peer not in want.tried), NOBODY)
-        if peer == NOBODY:
-            want.tried.clear()
-            peer = next(iter(sources), want.hint)
-        return peer
+        return next((peer for peer in sources if peer not in want.tried), want.hint)
 
     def _patience(self, want: Want) -> int:
-        return self._config.answer_us << min(want.tries, BACK_OFF_MAX)
+        return self._config.answer_us << min(want.rounds, BACK_OFF_MAX)
 
     def _is_last(self, want: Want) -> bool:
         return want.tries >= (CLAIM_TRIES if want.claimed else self._config.tries)
@@ -188,9 +191,15 @@ class Wants:
             del self._open[want.cid]
             return True
         self._idle[want.cid] = None
-        untried = not want.claimed and any(peer not in want.tried for peer in self._sources(want.topic))
-        want.after_us = now_us if untried else now_us + self._patience(want)
+        if want.claimed or all(peer in want.tried for peer in self._sources(want.topic)):
+            self._rest(want, now_us)
         return False
+
+    def _rest(self, want: Want, now_us: int) -> None:
+        """All were asked; begin again after a while."""
+        want.rounds += 1
+        want.tried.clear()
+        want.after_us = now_us + self._patience(want)
 
     def _release(self, want: Want) -> None:
         asked = self._asked.get(want.asked_of)
