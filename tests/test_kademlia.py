@@ -264,7 +264,7 @@ def test_the_last_to_say_so_are_a_keys_providers() -> None:
     assert kept.value(key_of_point(1)) is None
 
 
-@pytest.mark.parametrize("config", [{"nearest": 0}, {"expire_s": 100.0, "republish_s": 60.0}, {"tries": 0}])
+@pytest.mark.parametrize("config", [{"nearest": 1}, {"expire_s": 100.0, "republish_s": 60.0}, {"tries": 0}])
 def test_settings_that_make_no_sense_are_refused(config: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         KademliaConfig(**config)

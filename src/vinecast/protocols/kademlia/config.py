@@ -11,7 +11,7 @@ from vinecast.core.machine import SECOND_US
 class KademliaConfig:
     """How many peers stand for a key, how they are kept up, and what a node keeps for others."""
 
-    nearest: int = limited(20, at_least=1, at_most=256)
+    nearest: int = limited(20, at_least=2, at_most=256)
     """Peers in a bucket, and peers that stand for a key: k (Kademlia §2.2: 20)."""
     parallel: int = limited(3, at_least=1, at_most=64)
     """Peers asked at a time in a lookup: α (Kademlia §2.3: 3)."""

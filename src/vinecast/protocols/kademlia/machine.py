@@ -250,7 +250,7 @@ class Kademlia(Operations):
         if task.operation is not Operation.CLOSEST:
             return []
         if task.key == self._own_key and not self.joined:
-            if len(task.lookup.nearest) == 1:
+            if not self.buckets.heard_us:
                 return [SetTimer(JOIN_TIMER, self.config.timeout_us)]
             return self._enter(now_us)
         if task.key == self._refreshing:

@@ -155,9 +155,8 @@ class Operations:
                 self._results.append(Found(operation, key, ()))
             return [Count("kademlia.refused_tasks")]
         config, point = self.config, point_of(key)
-        lookup = Lookup(
-            self.buckets.keys, self.me, point, config.nearest, config.parallel, config.asked_max, through
-        )
+        size = config.nearest + (key == self._own_key)  # who looks for itself looks for k others
+        lookup = Lookup(self.buckets.keys, self.me, point, size, config.parallel, config.asked_max, through)
         if point != self.buckets.point:
             self._touched_us[(point ^ self.buckets.point).bit_length() - 1] = now_us
         task = self.tasks[operation, key] = Task(operation, key, lookup, told)
@@ -224,7 +223,7 @@ class Operations:
         peers: list[int] = task.stored
         match task.operation:
             case Operation.CLOSEST:
-                peers = task.lookup.nearest
+                peers = task.lookup.nearest[: self.config.nearest]
             case Operation.GET:
                 peers = [peer for peer, value in task.holders.items() if value == task.value]
             case Operation.PROVIDERS:
