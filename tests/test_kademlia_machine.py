@@ -147,7 +147,9 @@ def test_who_finds_nobody_tries_again_and_operations_wait_for_that() -> None:
     assert b.closest(NAME, 0) == []
     gone = b.handle(TIME_OUT, TIMEOUT)
     assert SetTimer("kademlia.join", TIMEOUT) in gone
-    again = b.handle(Fired("kademlia.join"), 2 * TIMEOUT)
+    b.handle(Fired("kademlia.join"), 2 * TIMEOUT)
+    assert SetTimer("kademlia.join", 2 * TIMEOUT) in b.handle(TIME_OUT, 3 * TIMEOUT)  # ever less often
+    again = b.handle(Fired("kademlia.join"), 5 * TIMEOUT)
     settle({4: a, 9: b}, [(9, effect) for effect in again])
     assert b.joined
     assert b.take_results() == [Found(Operation.CLOSEST, NAME, nearest(NAME, 4, (4, 9)))]

@@ -122,8 +122,8 @@ class Net:
         return at
 
     def check_lookups(self, count: int, hops: bool = True) -> None:
-        """Lookups from anywhere find the nearest of all that are there; so do hops from node to node, when the
-        silent have been noticed."""
+        """Lookups from anywhere find the nearest of all that are there; so do hops, when the silent
+        have been noticed."""
         asked: defaultdict[int, list[bytes]] = defaultdict(list)
         for _ in range(count):
             key = self.rng.randbytes(32)

@@ -78,6 +78,7 @@ class Kademlia(Operations):
         self.cycle = 0
         self._refreshing = b""
         self._self_lookups = 0
+        self._failed_joins = 0
         self._every_period = SetTimer(TIMER, config.period_us)
 
     # What a system asks besides.
@@ -250,17 +251,22 @@ class Kademlia(Operations):
         if task.operation is not Operation.CLOSEST:
             return []
         if task.key == self._own_key and not self.joined:
-            if not self.buckets.heard_us:
-                return [SetTimer(JOIN_TIMER, self.config.timeout_us)]
-            return self._enter(now_us)
+            return self._enter(now_us) if self.buckets.heard_us else self._join_later()
         if task.key == self._refreshing:
             self._refreshing = b""
             return self._refresh(now_us)
         return []
 
+    def _join_later(self) -> list[Effect]:
+        """Nobody answered: try again soon, then ever less often, but once a period."""
+        wait_us = self.config.timeout_us << min(self._failed_joins, 16)
+        self._failed_joins += 1
+        return [SetTimer(JOIN_TIMER, min(wait_us, self.config.period_us))]
+
     def _enter(self, now_us: int) -> list[Effect]:
         """The node is in. Now it looks into every bucket, and goes on with what waited for that."""
         self.joined = True
+        self._failed_joins = 0
         self.buckets.changes += 1
         self._touched_us = [now_us - self.config.refresh_us] * BITS
         effects = self._refresh(now_us)
