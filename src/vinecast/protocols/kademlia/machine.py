@@ -105,7 +105,8 @@ class Kademlia(Operations):
     @property
     def peers(self) -> NDArray[np.int32]:
         """All peers in its buckets, in a row of fixed length; empty slots hold NOBODY."""
-        row = np.full(self.buckets.keys.size, NOBODY, dtype=np.int32)
+        room = min(self.buckets.keys.size, BITS * self.config.nearest)
+        row = np.full(room, NOBODY, dtype=np.int32)
         known = self.buckets.known
         row[: len(known)] = known
         return row
