@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from conformance import interests
 from vinecast.claims import pulsarcast_costs
 from vinecast.claims.claim import Setup, check_claim
+from vinecast.claims.pulsarcast_candidates import CANDIDATES, NUMBER_BYTES, weigh_records
 from vinecast.core.errors import InputError
 from vinecast.core.interest import make_scratch
+from vinecast.core.profiles import Profiles
+from vinecast.protocols.streams.messages import StreamAck, StreamPush
 from vinecast.sim.costs import METRICS, PAYLOAD, Costs, Plan, measure_costs
 from vinecast.sim.footprint import footprints
 from vinecast.sim.publications import Publications, draw_publications
@@ -24,8 +27,11 @@ from vinecast.sim.sample import load_workload, reddit_workload
 from vinecast.sim.wire import FRAME, NUMBER, TOPIC
 from vinecast.sim.workload import Subscriptions, pattern
 from vinecast.sim.zipf import zipf_subscriptions, zipf_weights
+from vinecast.systems.durable import DurableEvent
+from vinecast.systems.durable_simulated import DurableConfig, DurableNodes
+from vinecast.systems.poldercast import PolderCastEvent
 
-BY_NAME = {candidate.label: candidate for candidate in pulsarcast_costs.CANDIDATES}
+BY_NAME = {candidate.label: candidate for candidate in CANDIDATES}
 CALM, CHURN = Plan(4, 2), Plan(12, 3, churn=True)
 
 
@@ -209,6 +215,20 @@ def test_who_is_away_is_missing_from_coverage_and_not_from_that_on_line() -> Non
     assert np.nanmin(found["coverage"]) < 1.0
 
 
+def test_records_weigh_what_they_carry() -> None:
+    nodes = DurableNodes(
+        DurableConfig(), 1, Profiles.simulated(1, np.zeros(3, np.int64), np.zeros(0, np.int32), 1)
+    )
+    sealed = nodes.seal(0, "topic/0", ((), 1), 7)
+    push = weigh_records(StreamPush("topic/0", (sealed, sealed)))
+    one = len(sealed.block) - NUMBER_BYTES + PAYLOAD + len(sealed.seal.to_bytes())
+    assert push == FRAME + TOPIC + 2 * one
+    assert weigh_records(StreamAck((sealed.cid,))) == FRAME + len(sealed.cid)
+    event = DurableEvent(PolderCastEvent(0, 7, 1), sealed, True)
+    assert weigh_records(event) == FRAME + 3 * NUMBER + one + NUMBER
+    assert weigh_records(PolderCastEvent(0, 7, 1)) is None
+
+
 def test_small_states_are_small_and_what_is_shared_is_nobodys() -> None:
     class Machine:
         def __init__(self, shared: Any, own: int) -> None:
@@ -233,7 +253,7 @@ def test_small_states_are_small_and_what_is_shared_is_nobodys() -> None:
 def test_the_table_is_whole() -> None:
     (claim,) = pulsarcast_costs.CLAIMS
     verdict = check_claim(claim, Setup("small"))
-    conditions, systems = pulsarcast_costs.CONDITIONS, pulsarcast_costs.CANDIDATES
+    conditions, systems = pulsarcast_costs.CONDITIONS, CANDIDATES
     rows = verdict.values["table"]["rows"]
     assert len(rows) == 2 * len(conditions) * len(systems) * len(METRICS)
     assert all(len(row) == len(verdict.values["table"]["headings"]) for row in rows)
@@ -248,6 +268,17 @@ def test_the_table_is_whole() -> None:
         flooding = ("flooding", "flooding with relays")
         few, more, most = (costs[workload, "stay", n, "messages"]["mean"] for n in ("direct", *flooding))
         assert few < more < most
+        for candidate in CANDIDATES:
+            assert candidate.durable == (costs[workload, "stay", candidate.label, "disk"]["mean"] > 0)
+        assert costs[workload, "come and go", "PolderCast, durable", "coverage"]["p99"] == 1.0
+        assert costs[workload, "come and go", "PolderCast", "coverage"]["p99"] < 1.0
+    durable = [candidate.label for candidate in CANDIDATES if candidate.durable]
+    short = [
+        row for row in costs.values()
+        if row["system"] in durable and row["metric"] == "coverage" and row["mean"] < 1.0
+    ]  # fmt: skip
+    assert verdict.holds == (not short)
+    assert ("not all was covered" in verdict.measured) == bool(short)
     assert json.dumps(verdict.as_dict(), allow_nan=False)
     assert len({figure.name for figure in verdict.figures}) == 2 * len(conditions)
 

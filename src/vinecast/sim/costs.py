@@ -34,10 +34,10 @@ from vinecast.sim.footprint import footprints
 from vinecast.sim.network import Network, NetworkConfig
 from vinecast.sim.overlay import random_views
 from vinecast.sim.publications import Publications
-from vinecast.sim.wire import entry_bytes, message_bytes, profile_topic_bytes
+from vinecast.sim.wire import PEER, entry_bytes, message_bytes, profile_topic_bytes
 from vinecast.sim.workload import Subscriptions
 from vinecast.sim.world import choose_contacts
-from vinecast.systems import SYSTEMS
+from vinecast.systems import SYSTEMS, Machines
 
 PAYLOAD = 256  # ours: bytes of an event, as in the benchmarks
 PERIOD_US = 60 * SECOND_US
@@ -60,13 +60,15 @@ class Candidate:
     """A system that is compared."""
 
     label: str
-    system: str
-    """Its name in ``SYSTEMS``."""
+    machines: Callable[[Any, int, Profiles, Callable[[int], bool]], Machines]
+    """(config, seed, profiles, whether a node is on line) -> who makes the machine of each node."""
     config: Any
     settle: int
     """Cycles until it has settled."""
     knows: Callable[[Any], Collection[int]]
     """The peers whose profiles a machine keeps."""
+    with_topics: bool = True
+    """Whether profiles have topics; else they are an id and an address."""
     disk: Callable[[Any], int] = lambda machine: 0
     """Bytes that a machine keeps for good."""
     weigh: Callable[[Any], int | None] = lambda message: None
@@ -84,6 +86,11 @@ class Plan:
     after: int
     """Cycles after them."""
     churn: bool = False
+
+
+def of_system(name: str) -> Callable[[Any, int, Profiles, Callable[[int], bool]], Machines]:
+    """Who makes the machines of a system that has a name."""
+    return lambda config, seed, profiles, is_there: SYSTEMS[name].machines(config, seed, profiles)
 
 
 class _Timed:
@@ -108,6 +115,7 @@ class _Scale:
         self.messages, self.weight = [0] * profiles.peers, [0] * profiles.peers
         self.on = False
         self._weigh = candidate.weigh
+        self._with_topics = candidate.with_topics
         self._cnt = profiles.cnt
         self._topic_bytes = profile_topic_bytes(candidate.config)
         self._entry_bytes = entry_bytes(candidate.config)
@@ -136,6 +144,8 @@ class _Scale:
 
     def profile_bytes(self, peers: Collection[int]) -> int:
         """The profiles of these peers."""
+        if not self._with_topics:
+            return len(peers) * PEER
         topics = int(self._cnt[list(peers)].sum()) if peers else 0
         return len(peers) * self._entry_bytes + topics * self._topic_bytes
 
@@ -155,7 +165,9 @@ class _Run:
         self.scale = _Scale(candidate, self.profiles)
         self.due, self.online, self.got = (np.zeros((wrote.count, nodes), dtype=np.bool_) for _ in range(3))
         """[event, node]: whether it should get it, was on line when it was published, and got it."""
-        make = SYSTEMS[candidate.system].machines(candidate.config, seed, self.profiles)
+        make = candidate.machines(
+            candidate.config, seed, self.profiles, lambda node: self.engine.online[node]
+        )
         self.engine = EventEngine(
             lambda node: _Timed(make(node), node, self.spent_ns),
             nodes,

@@ -27,7 +27,7 @@ def footprints(machines: Sequence[Any]) -> list[int]:
 
 def _walk(root: Any, leave_out: set[int]) -> Iterator[tuple[Any, int]]:
     """Everything that hangs off an object and is no function, with its own bytes."""
-    met, waiting = set(leave_out), [root]
+    waiting, met = [root], set[int]()
     while waiting:
         thing = waiting.pop()
         if thing is None or isinstance(thing, bool | type) or callable(thing):
@@ -35,7 +35,7 @@ def _walk(root: Any, leave_out: set[int]) -> Iterator[tuple[Any, int]]:
         if isinstance(thing, _SCALARS):
             yield object(), sys.getsizeof(thing)
             continue
-        if id(thing) in met:
+        if id(thing) in met or id(thing) in leave_out:
             continue
         met.add(id(thing))
         if isinstance(thing, np.ndarray) and thing.base is not None:
