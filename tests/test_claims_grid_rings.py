@@ -4,14 +4,11 @@ on a synthetic trace."""
 import dataclasses
 import json
 import tomllib
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from vinecast.claims import (
     CLAIMS,
@@ -24,14 +21,11 @@ from vinecast.claims import (
     grid_scenes,
     kept,
 )
-from vinecast.claims.grid_notes import hit_by_topic
 from vinecast.claims.grid_runs import Play, alone, doubled, resolved_scene
 from vinecast.claims.grid_scenes import Scene, Second, scenes_of
 from vinecast.core.errors import InputError
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Profiles
 from vinecast.core.regularity import CYCLES_S
-from vinecast.core.spread import MISSED, Spread
 from vinecast.protocols.regularity import RegularityConfig
 from vinecast.sim.bench_regular import trace_patterns
 from vinecast.sim.churn import read_avt
@@ -50,27 +44,6 @@ def scene() -> Scene:
 
 
 # Measures.
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.integers(0, 1000), st.integers(2, 12), st.integers(1, 6))
-def test_the_hit_ratio_by_topic_is_a_mean_of_means(seed: int, nodes: int, topics: int) -> None:
-    random = np.random.default_rng(seed)
-    own = [np.flatnonzero(random.random(topics) < 0.6) for _ in range(nodes)]
-    start = np.concatenate([[0], np.cumsum([len(found) for found in own])])
-    profiles = Profiles.simulated(1, start, np.concatenate(own).astype(np.int32), topics)
-    pool = profiles.topics.size
-    publisher = np.where(random.random(topics) < 0.8, 0, NOBODY).astype(np.int32)
-    hops = np.where(random.random(pool) < 0.5, MISSED, 1).astype(np.int16)
-    expected = random.random(nodes) < 0.7
-    got: defaultdict[int, list[bool]] = defaultdict(list)
-    for row, (node, topic) in enumerate(zip(profiles.owners(), profiles.topics, strict=True)):
-        if expected[node] and publisher[topic] != NOBODY:
-            got[topic].append(bool(hops[row] != MISSED))
-    means = [sum(each) / len(each) for each in got.values()]
-    spread = Spread(publisher, hops, np.ones(pool, dtype=np.uint16))
-    found = hit_by_topic(spread, profiles, profiles.owners(), expected)
-    assert found == pytest.approx(sum(means) / len(means) if means else 1.0)
 
 
 def test_in_degrees_count_whoever_has_a_node_in_any_view() -> None:
@@ -107,6 +80,7 @@ def test_a_run_is_its_scenarios(scene: Scene, second: Second | None, fanout: int
     run = alone(scene, 1, fanout) if second is None else doubled(scene, 1, second)
     rows = _rows(scene, second, fanout)
     assert run.hit.tolist() == [row["hit_ratio"] for row in rows]
+    assert run.hit_by_topic.tolist() == [row["hit_by_topic"] for row in rows]
     assert run.duplication.tolist() == [row["duplication"] for row in rows]
     assert run.hops.tolist() == [row["hops_mean"] for row in rows]
     assert run.online.tolist() == [row["online"] for row in rows]

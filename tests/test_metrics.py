@@ -75,6 +75,7 @@ def test_hits_hops_and_copies() -> None:
     )
     stats = spread_stats(spread, profiles(), EVERYONE)
     assert stats.hit_ratio == pytest.approx(4 / 5)
+    assert stats.hit_by_topic == pytest.approx((2 / 3 + 2 / 2) / 2)
     assert stats.hops_mean == pytest.approx(1.5)
     assert stats.hops_max == 2
     assert stats.duplication == pytest.approx(3 / 4)
@@ -132,6 +133,15 @@ def test_classes_against_their_obvious_twin(seed: int) -> None:
     assert stats.nodes_missing == pytest.approx(np.unique(owner[missed]).size / expected.sum())
     topics = np.unique(found.topics[missed]).size
     assert stats.disconnected_topics == pytest.approx(topics / (spread.publisher != NOBODY).sum())
+    due = (spread.publisher[found.topics] != NOBODY) & expected[owner]
+    ratios = [(spread.hops[due & (found.topics == t)] >= 0).mean() for t in np.unique(found.topics[due])]
+    assert stats.hit_by_topic == pytest.approx(np.mean(ratios))
+
+
+def test_where_nobody_is_held_to_an_event_none_is_missed() -> None:
+    found = random_profiles(1)
+    nobody = spread_stats(random_spread(1, found), found, np.zeros(found.peers, dtype=np.bool_))
+    assert (nobody.hit_ratio, nobody.hit_by_topic) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles
-from vinecast.core.spread import MISSED, Spread
+from vinecast.core.spread import Spread
 from vinecast.sim.metrics import Tally, reach_of
 from vinecast.systems.poldercast_regular_sweep import PolderCastRegularSweep
 from vinecast.systems.poldercast_sweep import PolderCastSweep
@@ -56,7 +56,7 @@ class Notes:
         stats = reach.stats()
         self._tally = reach.tally if self._tally is None else self._tally + reach.tally
         regular = regular_now(sweep) & sweep.online
-        row = (hit_by_topic(spread, self._profiles, self._owner, expected), stats.hit_ratio)
+        row = (stats.hit_by_topic, stats.hit_ratio)
         counts = (int(sweep.online.sum()), int(regular.sum()))
         self._rows.append((*row, stats.duplication, stats.hops_mean, *counts))
         if now_s >= self._next_look_s:
@@ -69,18 +69,6 @@ class Notes:
         by_topic, hit, duplication, hops, online, regular = np.array(self._rows).T
         counts = online.astype(np.int64), regular.astype(np.int64)
         return Run(by_topic, hit, duplication, hops, *counts, self._tally, np.array(self._degrees))
-
-
-def hit_by_topic(
-    spread: Spread, profiles: Profiles, owner: NDArray[np.int32], expected: NDArray[np.bool_]
-) -> float:
-    """The mean over topics of the share of those held to a topic's event that got it."""
-    due = expected[owner] & (spread.publisher[profiles.topics] != NOBODY)
-    topics = profiles.topic_ids.size
-    count = np.bincount(profiles.topics[due], minlength=topics)
-    hits = np.bincount(profiles.topics[due & (spread.hops != MISSED)], minlength=topics)
-    there = count > 0
-    return float((hits[there] / count[there]).mean()) if there.any() else 1.0
 
 
 def regular_now(sweep: PolderCastSweep) -> NDArray[np.bool_]:

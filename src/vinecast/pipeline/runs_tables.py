@@ -38,14 +38,16 @@ PRESENCE_COLUMNS = {"cycle": "int32", "node": "int32"}
 RUN_CYCLE_COLUMNS = CYCLE_COLUMNS | TOPIC_COLUMNS
 
 
-def _per_run(name: str, columns: Mapping[str, str], nullable: Iterable[str] = ()) -> Table:
+def _per_run(name: str, columns: Mapping[str, str], nullable: Iterable[str] = (), version: int = 1) -> Table:
     fields = {column: _TYPES[kind] for column, kind in columns.items()}
-    return _declare(name, {"run_id": STRING, **fields}, nullable)
+    return _declare(name, {"run_id": STRING, **fields}, nullable, version)
 
 
-def _declare(name: str, fields: Mapping[str, DataType], nullable: Iterable[str] = ()) -> Table:
+def _declare(
+    name: str, fields: Mapping[str, DataType], nullable: Iterable[str] = (), version: int = 1
+) -> Table:
     """For columns whose names are data."""
-    return declare(name, 1, (), nullable, **fields)
+    return declare(name, version, (), nullable, **fields)
 
 
 # --- what runs write -------------------------------------------------------------------------------------
@@ -79,7 +81,10 @@ RUN_TIMINGS = declare(
 ``task_s`` that was spent inside the simulator."""
 
 RUN_CYCLES = _per_run(
-    "run_cycles", RUN_CYCLE_COLUMNS, nullable=[*TOPIC_COLUMNS, "clustering", "path_length", "unreachable"]
+    "run_cycles",
+    RUN_CYCLE_COLUMNS,
+    nullable=[*TOPIC_COLUMNS, "clustering", "path_length", "unreachable"],
+    version=2,
 )
 """The overlay and the topics, measured cycle by cycle (sim/run.py, sim/watch.py)."""
 
@@ -124,7 +129,7 @@ SPREADS = tuple(
 PER_CYCLE = (
     *("online", "in_degree_mean", "in_degree_std", "in_degree_max", "dead_links"),
     *("missing_links", "incomplete_rings", "traffic_overhead", "control_messages", "control_bytes"),
-    *("disconnected_topics", "nodes_missing"),
+    *("disconnected_topics", "nodes_missing", "hit_by_topic"),
 )
 """Columns of the cycles that are averaged over a run."""
 
@@ -136,6 +141,7 @@ MEASURES = _declare(
         **dict.fromkeys((*RATIOS, "latency_ms_mean", *SPREADS, *PER_CYCLE), DOUBLE),
     },
     nullable=[*RATIOS, "latency_ms_mean", *SPREADS, *PER_CYCLE],
+    version=2,
 )
 """The metrics of a run, all publications together (``when`` is run) or its last: over everything (``by`` is
 all) and by class. Those of the overlay and of control traffic are for everything only: the mean over the

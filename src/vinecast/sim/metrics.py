@@ -6,6 +6,8 @@ became of one event a topic is a ``Spread`` (hops and copies a subscription); a 
 are measured by the same functions.
 
 hit ratio        first deliveries / subscriptions of on-line nodes that should have got the event
+hit by topic     the mean over topics of a topic's own hit ratio (S4 §6.6.4), where small topics weigh as much
+                 as large ones
 miss ratio       1 − hit ratio
 hops             links that the first copy travelled, over deliveries other than the publisher's own
 latency          time from publication to the first copy, over the same deliveries, where links have one
@@ -80,6 +82,7 @@ class SpreadStats:
     """Share of topics whose event did not reach everybody that it should have."""
     nodes_missing: float
     """Share of on-line nodes that missed at least one event."""
+    hit_by_topic: float
     latency_ms_mean: float | None = None
     """Of deliveries other than the publisher's own, where latencies are known; and so the others."""
     latency_ms_p50: float | None = None
@@ -213,6 +216,7 @@ class Reach:
     """Nodes that are held to it."""
     missing: int
     """… and missed an event."""
+    hit_by_topic: float
     latencies_ms: tuple[float, float, float, float] | None
     """Mean, median, 99 of 100 within, the most; None where latencies are not known."""
 
@@ -226,6 +230,7 @@ class Reach:
             duplication=copies / max(have, 1),
             disconnected_topics=self.disconnected / max(self.published, 1),
             nodes_missing=self.missing / max(self.expected, 1),
+            hit_by_topic=self.hit_by_topic,
             **dict(zip(LATENCIES, self.latencies_ms or (), strict=False)),
         )
 
@@ -239,14 +244,18 @@ def reach_of(spread: Spread, profiles: Profiles, expected: NDArray[np.bool_]) ->
     """Count a spread. expected: [node], on line and old enough to be held to it"""
     tally = np.zeros((len(BY), CLASSES, len(COUNTED)), dtype=np.int64)
     others = np.zeros(3, dtype=np.int64)
-    disconnected = np.zeros(profiles.topic_ids.size, dtype=np.bool_)
+    topics = np.zeros((profiles.topic_ids.size, 2), dtype=np.int64)
     _count_spread(
         spread.publisher, spread.hops, spread.copies, profiles.table, popularity(profiles), expected, tally,
-        others, disconnected,
+        others, topics,
     )  # fmt: skip
     hops_max, nodes, missing = others.tolist()
     published = int((spread.publisher != NOBODY).sum())
-    return Reach(tally, hops_max, published, int(disconnected.sum()), nodes, missing, _latencies_ms(spread))
+    due, hits = topics[topics[:, 0] > 0].T
+    mean = float((hits / due).mean()) if due.size else 1.0
+    return Reach(
+        tally, hops_max, published, int((hits < due).sum()), nodes, missing, mean, _latencies_ms(spread)
+    )
 
 
 def _latencies_ms(spread: Spread) -> tuple[float, float, float, float] | None:
@@ -269,9 +278,9 @@ def _count_spread(
     expected: NDArray[np.bool_],
     tally: NDArray[np.int64],
     others: NDArray[np.int64],
-    disconnected: NDArray[np.bool_],
+    topics: NDArray[np.int64],
 ) -> None:
-    """others: the most hops, nodes expected, nodes that missed one. disconnected: [topic]"""
+    """others: the most hops, nodes expected, nodes that missed one. topics: [topic, (due, hits)]"""
     for p in range(table.beg.size):
         by_size = _size_class(int(table.cnt[p]))
         missed = False
@@ -295,9 +304,10 @@ def _count_spread(
                         cell[_HOPS] += int(hops[row])
             if got:
                 others[0] = max(others[0], int(hops[row]))
-            elif expected[p]:
-                missed = True
-                disconnected[topic] = True
+            if expected[p]:
+                topics[topic, 0] += 1
+                topics[topic, 1] += int(got)
+                missed |= not got
         if expected[p]:
             others[1] += 1
             if missed:

@@ -38,6 +38,7 @@ from vinecast.systems.poldercast_sweep import PolderCastSweep
 RING_COLUMNS = ("missing_links", "incomplete_rings")
 EVENT_COLUMNS = (
     *("hit_ratio", "hops_mean", "hops_max", "duplication", "disconnected_topics", "nodes_missing"),
+    "hit_by_topic",
     *LATENCIES,
 )
 CONTROL_COLUMNS = ("control_messages", "control_bytes")
