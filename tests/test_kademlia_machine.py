@@ -331,6 +331,32 @@ def test_a_peer_that_is_lost_or_says_goodbye_is_not_waited_for() -> None:
     assert sorted(said(member(3, 1, 2).handle(Stop(), 0), KademliaGoodbye)) == [1, 2]
 
 
+def test_storing_goes_on_without_those_who_refuse_or_are_silent() -> None:
+    node = member(3, 1, 2, nearest=3, tries=1)
+    for find in node.put(BLOCK_KEY, BLOCK, 0):
+        if isinstance(find, Send) and isinstance(find.message, KademliaFind):
+            last = hear(node, find.to, KademliaAnswer(find.message.number, ()))
+    numbers = {
+        e.to: e.message.number for e in last if isinstance(e, Send) and isinstance(e.message, KademliaStore)
+    }
+    assert set(numbers) == {1, 2}
+    hear(node, 1, KademliaStored(numbers[1], False))
+    assert node.take_results() == []
+    node.handle(TIME_OUT, TIMEOUT)
+    assert node.take_results() == [Found(Operation.PUT, BLOCK_KEY, (3,))]
+    node.forget(BLOCK_KEY)
+    assert reply(hear(node, 1, KademliaFind(1, BLOCK_KEY, VALUE))).value == BLOCK  # as one of the nearest
+
+
+def test_what_is_forgotten_while_it_is_looked_up_is_not_stored() -> None:
+    for operation in Operation.PUT, Operation.PROVIDE:
+        node = member(3, 1, nearest=3)
+        node.put(BLOCK_KEY, BLOCK, 0) if operation is Operation.PUT else node.provide(BLOCK_KEY, 0)
+        node.forget(BLOCK_KEY)
+        assert hear(node, 1, KademliaAnswer(max(node.requests.open), ())) == []
+        assert node.take_results() == [Found(operation, BLOCK_KEY, ())]
+
+
 def test_the_same_operation_runs_once_and_too_many_are_refused() -> None:
     node = member(3, 1, tasks_max=8)
     assert said(node.closest(NAME, 0), KademliaFind) == [1]
@@ -350,9 +376,9 @@ def test_a_node_does_not_put_more_than_it_can_look_after() -> None:
     node.provide(NAME, 0)
     with pytest.raises(InputError):
         node.provide(BLOCK_KEY, 0)
-    for value in (b"", b"unsigned", bytes(10**6)):
+    for key, value in ((NAME, b""), (NAME, b"unsigned"), (NAME, bytes(10**6)), (b"short", b"x")):
         with pytest.raises(InputError):
-            node.put(NAME, value, 0)
+            node.put(key, value, 0)
 
 
 def test_a_providers_number_that_changed_hands_is_nobodys() -> None:

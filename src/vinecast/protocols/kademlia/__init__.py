@@ -2,8 +2,8 @@
 
 The distributed hash table below PulsarCast (S3 §3.1 and §4.2), after Maymounkov and Mazières, "Kademlia: A
 Peer-to-Peer Information System Based on the XOR Metric" (IPTPS 2002), cited here as Kademlia §. Read
-``buckets`` (whom a node knows), ``lookup`` (how it finds the nearest), ``storage`` (what it keeps for
-others), then ``machine`` and the ``tasks`` that it works at.
+``buckets`` (whom a node knows), ``lookup`` (how it finds the nearest), ``storage`` and ``keeping`` (what it
+keeps), then ``operations`` and ``machine``.
 """
 
 from vinecast.protocols.kademlia.buckets import KEY_BYTES, key_of_point, point_of

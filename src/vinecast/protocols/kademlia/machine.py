@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.circle import BITS
-from vinecast.core.draws import draw, purpose, stream, substream, unit
+from vinecast.core.draws import draw, purpose, stream
 from vinecast.core.events import (
     Count,
     Effect,
@@ -49,7 +49,6 @@ from vinecast.protocols.kademlia.messages import (
     KademliaStored,
 )
 from vinecast.protocols.kademlia.operations import TIMEOUT_TIMER, Operations
-from vinecast.protocols.kademlia.storage import Held
 from vinecast.protocols.kademlia.tasks import Operation, Task, Validator, is_block
 
 TIMER = "kademlia"
@@ -59,12 +58,8 @@ CONTACTS_MAX = 32
 """Contacts that are remembered (ours)."""
 UPKEEP_SHARE = 4
 """Of all tasks at a time, storing again takes one in so many (ours)."""
-FAR = 2
-"""A key is not a node's business when it knows so many times k peers that are nearer (ours: a lookup that
-was unlucky is not refused, one that did not take place is)."""
 
 _REFRESH = purpose("kademlia.refresh")
-_DUE = purpose("kademlia.due")
 
 
 class Kademlia(Operations):
@@ -75,7 +70,6 @@ class Kademlia(Operations):
         self, config: KademliaConfig, seed: int, me: int, keys: Keys, validator: Validator | None = None
     ) -> None:
         super().__init__(config, seed, me, keys, validator)
-        self.cycle = 0
         self._refreshing = b""
         self._self_lookups = 0
         self._failed_joins = 0
@@ -174,38 +168,6 @@ class Kademlia(Operations):
             providers = [*own, *self._providers(find.key)][: self.config.providers_max]
         value = self._value(find.key) if find.want == VALUE else b""
         return [Send(sender, KademliaAnswer(find.number, tuple(near[:size]), tuple(providers), value))]
-
-    def _why_not(self, key: bytes) -> str:
-        """Why nothing is kept for a key, whatever it is; empty when something may be."""
-        if len(key) != KEY_BYTES:
-            return "keys"
-        return "far" if self.buckets.count_nearer(point_of(key)) >= FAR * self.config.nearest else ""
-
-    def _store(self, sender: int, key: bytes, value: bytes, left_us: int, now_us: int) -> str:
-        """Keep a value; returns why not, if so."""
-        expires_us = now_us + min(left_us, self.config.expire_us)
-        held = self.storage.value(key)
-        if held is not None and held.value == value:
-            held.expires_us = max(held.expires_us, expires_us)
-            held.due_us = self._next_due_us(key, now_us)
-            return ""
-        if left_us <= 0 or not 0 < len(value) <= self.config.value_bytes_max:
-            return "sizes"
-        if not self._is_true(key, value, now_us):
-            return "values"
-        if held is not None and self._better(key, held.value, value) == held.value:
-            return "older"
-        due_us = self._next_due_us(key, now_us)
-        kept = self.storage.keep(Held(key, value, NOBODY, self._point(sender), expires_us, due_us))
-        return "" if kept else "full"
-
-    def _list_provider(self, sender: int, key: bytes, now_us: int) -> str:
-        expires_us = now_us + self.config.expire_us
-        kept = self.storage.keep(Held(key, b"", sender, self._point(sender), expires_us))
-        return "" if kept else "full"
-
-    def _point(self, peer: int) -> int:
-        return int(self.buckets.keys[peer])
 
     # Joining.
 
@@ -328,11 +290,6 @@ class Kademlia(Operations):
         return effects
 
     # Values that live on.
-
-    def _next_due_us(self, key: bytes, now_us: int) -> int:
-        """When to store a value again: each holder at a moment of its own: the first does it for all."""
-        part = unit(substream(stream(self.seed, _DUE, self.cycle, self.me), point_of(key)), 0)
-        return now_us + self.config.republish_us + int(part * self.config.republish_us / 2)
 
     def _store_again(self, now_us: int) -> list[Effect]:
         """Put and provide what is due, as much at a time as leaves room for others."""

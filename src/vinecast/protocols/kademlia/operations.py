@@ -1,13 +1,14 @@
 """Kademlia's operations: begun by the application or by upkeep, driven by answers and by time running out."""
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
 
 from vinecast.core.circle import BITS
 from vinecast.core.errors import InputError
 from vinecast.core.events import Count, Effect, Message, Send, SetTimer
 from vinecast.core.machine import NOBODY
-from vinecast.protocols.kademlia.buckets import KEY_BYTES, Buckets, Keys, key_of_point, point_of
+from vinecast.protocols.kademlia.buckets import KEY_BYTES, Keys, key_of_point, point_of
 from vinecast.protocols.kademlia.config import KademliaConfig
+from vinecast.protocols.kademlia.keeping import Keeping, Own
 from vinecast.protocols.kademlia.lookup import Lookup
 from vinecast.protocols.kademlia.messages import (
     PEERS,
@@ -21,7 +22,6 @@ from vinecast.protocols.kademlia.messages import (
     KademliaStore,
     KademliaStored,
 )
-from vinecast.protocols.kademlia.storage import Storage
 from vinecast.protocols.kademlia.tasks import Found, Operation, Request, Requests, Task, Validator, is_block
 
 TIMEOUT_TIMER = "kademlia.timeout"
@@ -29,32 +29,17 @@ TIMEOUT_TIMER = "kademlia.timeout"
 _WANT = {Operation.GET: VALUE, Operation.PROVIDERS: PROVIDERS}
 
 
-@dataclass(slots=True)
-class Own:
-    """What the node itself has put, or, without a value, provides."""
-
-    value: bytes
-    due_us: int
-    """When it says so again."""
-
-
-class Operations:
+class Operations(Keeping, ABC):
     """The part of the machine that works at operations. See ``Kademlia`` for its arguments."""
 
     def __init__(
         self, config: KademliaConfig, seed: int, me: int, keys: Keys, validator: Validator | None
     ) -> None:
-        self.config = config
-        self.seed = seed
-        self.me = me
-        self.buckets = Buckets(keys, me, config.nearest)
-        self.storage = Storage(config, self.buckets.point)
+        super().__init__(config, seed, me, keys, validator)
         self.requests = Requests()
         self.tasks: dict[tuple[Operation, bytes], Task] = {}
-        self.own: dict[tuple[Operation, bytes], Own] = {}
         self.contacts: list[int] = []
         self.joined = False
-        self._validator = validator
         self._own_key = key_of_point(self.buckets.point)
         self._results: list[Found] = []
         self._waits = False
@@ -109,34 +94,6 @@ class Operations:
         self.own[operation, key] = Own(value, now_us + self.config.expire_us // 2)
         return self._begin(operation, key, now_us)
 
-    # Values.
-
-    def _is_true(self, key: bytes, value: bytes, now_us: int) -> bool:
-        if len(key) != KEY_BYTES:
-            return False
-        return is_block(key, value) or (
-            self._validator is not None and self._validator.check(key, value, now_us)
-        )
-
-    def _better(self, key: bytes, old: bytes, new: bytes) -> bytes:
-        """Which of two true values of a key counts; the old one where they are as good."""
-        if not old or old == new or self._validator is None:
-            return old or new
-        return (old, new)[self._validator.select((old, new))]
-
-    def _value(self, key: bytes) -> bytes:
-        """The value that this node has for a key, its own or one that it keeps; empty when it has none."""
-        own, held = self.own.get((Operation.PUT, key)), self.storage.value(key)
-        if own is None:
-            return b"" if held is None else held.value
-        return own.value if held is None else self._better(key, own.value, held.value)
-
-    def _providers(self, key: bytes) -> list[int]:
-        """Peers that told this node so, those who said it last first; a number that has changed hands since
-        is nobody's word."""
-        keys = self.buckets.keys
-        return [held.provider for held in self.storage.providers(key) if keys[held.provider] == held.sender]
-
     # Tasks.
 
     def _begin(
@@ -186,33 +143,31 @@ class Operations:
         return effects + self._conclude(task, now_us) if task.lookup.done else effects
 
     def _conclude(self, task: Task, now_us: int) -> list[Effect]:
-        """The lookup is over."""
-        if task.operation not in (Operation.PUT, Operation.PROVIDE):
+        """The lookup is over: store, unless that is not what it was for, or was forgotten meanwhile."""
+        found = (task.operation, task.key)
+        held = self.storage.value(task.key) if task.operation is Operation.PUT else None
+        if found not in self.own and held is None:
             return self._finish(task, now_us)
+        left_us = self.config.expire_us
+        if found not in self.own and held is not None:
+            left_us = held.expires_us - now_us
+        value = self._value(task.key)
         task.storing = {}
         effects: list[Effect] = []
         for peer in task.lookup.nearest:
             if peer == self.me:
-                task.stored.append(peer)
+                if task.operation is Operation.PROVIDE or not self._store(
+                    peer, task.key, value, left_us, now_us
+                ):
+                    task.stored.append(peer)
                 continue
             number = self.requests.next_number()
-            message = self._to_store(task, number, now_us)
-            if message is not None:
-                task.storing[peer] = None
-                effects += self._ask(peer, number, message, task, now_us)
+            message: Message = KademliaStore(number, task.key, value, left_us)
+            if task.operation is Operation.PROVIDE:
+                message = KademliaProvide(number, task.key)
+            task.storing[peer] = None
+            effects += self._ask(peer, number, message, task, now_us)
         return effects if task.storing else effects + self._finish(task, now_us)
-
-    def _to_store(self, task: Task, number: int, now_us: int) -> Message | None:
-        """What goes to those who should keep it; nothing when it was forgotten meanwhile."""
-        if task.operation is Operation.PROVIDE:
-            return KademliaProvide(number, task.key)
-        value, held = self._value(task.key), self.storage.value(task.key)
-        if not value:
-            return None
-        left_us = self.config.expire_us
-        if (Operation.PUT, task.key) not in self.own and held is not None:
-            left_us = held.expires_us - now_us
-        return KademliaStore(number, task.key, value, left_us)
 
     def _finish(self, task: Task, now_us: int) -> list[Effect]:
         """Tell the result, to whoever wants it."""
@@ -232,9 +187,9 @@ class Operations:
             self._results.append(Found(task.operation, task.key, tuple(peers), task.value))
         return self._after(task, now_us)
 
+    @abstractmethod
     def _after(self, task: Task, now_us: int) -> list[Effect]:
         """What else follows from the end of an operation."""
-        raise NotImplementedError
 
     # Requests and what comes of them.
 
@@ -313,8 +268,6 @@ class Operations:
         if task.operation is Operation.PROVIDERS:
             told = [p for p in answer.providers[: self.config.providers_max] if self.buckets.exists(p)]
             task.providers.update(dict.fromkeys(told))
-            if len(task.providers) >= self.config.providers_max:
-                return self._finish(task, now_us)
         return effects + self._advance(task, now_us)
 
     def _take_value(self, task: Task, peer: int, value: bytes) -> bool:
