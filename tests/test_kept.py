@@ -144,6 +144,12 @@ def test_what_is_kept_is_not_done_again(tmp_path: Path, notes: Path) -> None:
     assert _done_in(notes) == ["0", "1", "2+4"]
 
 
+def test_no_process_is_left_without_work() -> None:
+    jobs: list[kept.Job] = [Square(2 * number, None, Path()) for number in range(5)]
+    assert [len(go) for go in kept._in_goes(jobs, 3)] == [3, 2]
+    assert kept._in_goes([], 0) == []
+
+
 def test_a_process_that_is_ended_is_a_sentence(notes: Path) -> None:
     with pytest.raises(InputError, match="ended from outside"):
         do([Square(1, None, notes, dies=True), Square(2, None, notes)], 2)

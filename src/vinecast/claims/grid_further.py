@@ -42,11 +42,19 @@ def _plays(setup: Setup, seconds: Sequence[Second | None], exchange: str = "pape
     return [Play(scene, seed, second, exchange) for seed in seeds for second in seconds]
 
 
+def _a_copy(points: float, copies: float) -> float:
+    """What is gained for each copy more a delivery; NaN where there is none."""
+    return points / copies if copies > 0 else float("nan")
+
+
 def thresholds(setup: Setup) -> Measured:
     """RE-10: the best threshold by each cycle, and where 70 % lies."""
     (scene, seeds), gammas = _last(setup), GAMMAS[setup.scale]
     values: dict[str, Any] = {}
     lines, best = [], {}
+    fanouts = (FANOUT, FANOUT_BASE)
+    bases = {fanout: 100 * mean_of(scene, seeds, base(fanout), "hit_by_topic") for fanout in fanouts}
+    few, many = (mean_of(scene, seeds, base(fanout), "duplication") for fanout in fanouts)
     for cycle in CYCLES_S:
         rows = {}
         for gamma in gammas:
@@ -59,18 +67,18 @@ def thresholds(setup: Setup) -> Measured:
             }
         best[cycle] = max(gammas, key=lambda gamma: rows[gamma]["hit"])
         values[cycle] = {str(gamma): row for gamma, row in rows.items()}
+        prices = [_a_copy(row["hit"] - bases[FANOUT], row["duplication"] - few) for row in rows.values()]
         lines.append(
             f"{listed(f'{cycle}:', (row['hit'] for row in rows.values()), '.2f')} % "
-            f"(copies {rows[gammas[0]]['duplication']:.2f} … {rows[gammas[-1]]['duplication']:.2f}), most at "
-            f"{best[cycle]} %"
+            f"(copies {rows[gammas[0]]['duplication']:.2f} … {rows[gammas[-1]]['duplication']:.2f}; points a "
+            f"copy more {' / '.join(f'{price:.1f}' for price in prices)}), most at {best[cycle]} %"
         )
-    bases = {
-        fanout: 100 * mean_of(scene, seeds, base(fanout), "hit_by_topic") for fanout in (FANOUT, FANOUT_BASE)
-    }
     values |= {"best": best, "alone": {str(fanout): hit for fanout, hit in bases.items()}}
+    price = _a_copy(bases[FANOUT_BASE] - bases[FANOUT], many - few)
     text = (
-        f"hit ratio at γ = {' / '.join(map(str, gammas))} %: {'; '.join(lines)}; F = 2 "
-        f"{bases[FANOUT]:.2f} %, F = 4 {bases[FANOUT_BASE]:.2f} % ({_told(setup)})"
+        f"hit ratio at γ = {' / '.join(map(str, gammas))} %: {'; '.join(lines)}; F = 2 {bases[FANOUT]:.2f} % "
+        f"({few:.2f} copies), F = 4 {bases[FANOUT_BASE]:.2f} % ({many:.2f} copies, {price:.1f} points a copy "
+        f"more) ({_told(setup)})"
     )
     holds = all(gamma == AT for gamma in best.values())
     return Measured(text, holds, values, (_threshold_figure(scene, values, gammas, bases),))
@@ -79,11 +87,12 @@ def thresholds(setup: Setup) -> Measured:
 def _threshold_figure(
     scene: Scene, values: dict[str, Any], gammas: Sequence[int], bases: dict[int, float]
 ) -> Figure:
-    marks = tuple(Mark(f"PolderCast, F = {fanout}", y=hit) for fanout, hit in bases.items())
+    few = bases[FANOUT]
+    marks = (Mark(f"PolderCast, F = {FANOUT_BASE}", y=bases[FANOUT_BASE] - few),)
     kinds = (
-        ("hit", "hit ratio, mean over topics, %", marks),
-        ("duplication", "copies a delivery", ()),
-        ("regular", "regular nodes on line", ()),
+        ("hit", "hit ratio gained over F = 2, points", few, marks),
+        ("duplication", "copies a delivery", 0.0, ()),
+        ("regular", "regular nodes on line", 0.0, ()),
     )
     panels = tuple(
         Panel(
@@ -91,12 +100,12 @@ def _threshold_figure(
             "threshold γ, %",
             label,
             tuple(
-                Series(f"by the {cycle}", gammas, [values[cycle][str(gamma)][kind] for gamma in gammas])
+                Series(f"by the {cycle}", gammas, [values[cycle][str(g)][kind] - zero for g in gammas])
                 for cycle in CYCLES_S
             ),
             found,
         )
-        for kind, label, found in kinds
+        for kind, label, zero, found in kinds
     )
     title = f"Regular rings by threshold, cycles of {scene.period_s:g} s ({scene.where})"
     return Figure(f"grid-thresholds-{scene.workload}", title, panels)
@@ -124,9 +133,9 @@ def popularities(setup: Setup) -> Measured:
         f"hit ratio of topics with {' / '.join(map(str, sizes))} and more subscribers, %: {lines}; worse off "
         f"than with F = 2: {', '.join(worse) or 'none'} ({_told(setup)})"
     )
-    series = tuple(Series(name, sizes, [row[size] for size in sizes]) for name, row in found.items())
-    panel = Panel("hit ratio", "subscribers of a topic, from", "hit ratio, %", series, log_x=True)
-    title = f"Hit ratio by topics' popularity, cycles of {scene.period_s:g} s ({scene.where})"
+    series = tuple(Series(name, sizes, [100 - row[size] for size in sizes]) for name, row in found.items())
+    panel = Panel("miss ratio", "subscribers of a topic, from", "miss ratio, %", series, log_x=True)
+    title = f"Miss ratio by topics' popularity, cycles of {scene.period_s:g} s ({scene.where})"
     figure = Figure(f"grid-popularity-{scene.workload}", title, (panel,), columns=1)
     values = {name: {str(size): hit for size, hit in row.items()} for name, row in found.items()}
     return Measured(text, not worse, values, (figure,))
@@ -149,6 +158,7 @@ def somebody_elses(setup: Setup) -> Measured:
     scene, seeds = _last(setup)
     values: dict[str, Any] = {}
     lines, holds = [], True
+    few, many = (mean_of(scene, seeds, base(fanout), "duplication") for fanout in (FANOUT, FANOUT_BASE))
     for cycle in CYCLES_S:
         true, false = _said(cycle)
         gains = {
@@ -161,14 +171,19 @@ def somebody_elses(setup: Setup) -> Measured:
         }
         holds &= gains["their own"] > gains["somebody else's"]
         values[cycle] = {"gain": gains, "duplication": copies}
-        told = ", ".join(f"{name} {gains[name]:+.2f} ({copies[name]:.2f} copies)" for name in gains)
+        told = ", ".join(f"{name} {_priced(gains[name], copies[name], few)}" for name in gains)
         lines.append(f"{cycle}: {told}")
+    more = float(gain(scene, seeds, base(FANOUT_BASE), base(FANOUT)).mean())
     text = (
         f"points over F = 2 with patterns of the whole trace, {'; '.join(lines)}; F = 4 "
-        f"{float(gain(scene, seeds, base(FANOUT_BASE), base(FANOUT)).mean()):+.2f} "
-        f"({mean_of(scene, seeds, base(FANOUT_BASE), 'duplication'):.2f} copies) ({_told(setup)})"
+        f"{_priced(more, many, few)} ({_told(setup)})"
     )
     return Measured(text, holds, values)
+
+
+def _priced(points: float, copies: float, few: float) -> str:
+    """Points gained, and what they cost; few: copies without"""
+    return f"{points:+.2f} ({copies:.2f} copies, {_a_copy(points, copies - few):.1f} points a copy more)"
 
 
 def informed_rings(setup: Setup) -> Measured:

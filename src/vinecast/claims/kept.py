@@ -10,6 +10,7 @@ share it. How many are done at a time, or in one go, makes no difference to any 
 import functools
 import hashlib
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -82,9 +83,10 @@ def fetch(job: Job) -> Arrays:
 
 def do(jobs: Iterable[Job], processes: int, tell: Tell | None = None) -> None:
     """Do whatever is neither known nor kept, about in this order, with so many processes."""
-    goes = _in_goes(job for job in dict.fromkeys(jobs) if job not in _done and not _is_kept(job))
+    waiting = [job for job in dict.fromkeys(jobs) if job not in _done and not _is_kept(job)]
+    goes = _in_goes(waiting, min(TOGETHER, math.ceil(len(waiting) / processes)))
     clock = _Clock([sum(job.work for job in go) for go in goes], processes)
-    of, done = sum(map(len, goes)), 0
+    of, done = len(waiting), 0
 
     def note(go: Sequence[Job], results: list[Arrays] | None) -> None:
         nonlocal done
@@ -117,13 +119,13 @@ def do(jobs: Iterable[Job], processes: int, tell: Tell | None = None) -> None:
         raise
 
 
-def _in_goes(jobs: Iterable[Job]) -> list[list[Job]]:
-    """What is done in one go each, in the order of who comes first."""
+def _in_goes(jobs: Iterable[Job], most: int) -> list[list[Job]]:
+    """What is done in one go each, so many at the most, in the order of who comes first."""
     goes: list[list[Job]] = []
     open_ones: dict[Hashable, list[Job]] = {}
     for job in jobs:
         go = open_ones.get(job.alike)
-        if go is None or len(go) == TOGETHER:
+        if go is None or len(go) == most:
             go = open_ones[job.alike] = []
             goes.append(go)
         go.append(job)
