@@ -75,7 +75,8 @@ class Peer:
 
 
 class Net:
-    """Peers that all are neighbours of each other, unless ``links`` says otherwise."""
+    """Peers that all are neighbours of each other, unless ``links`` says otherwise. Where the streams begin
+    that they follow from the start is settled."""
 
     def __init__(
         self,
@@ -98,6 +99,7 @@ class Net:
             self.tell(peer.me, Start())
             for one in follow:
                 self.tell(peer.me, one)
+                peer.repair.topics[one.topic].opened = True
 
     def neighbours(self, me: int, topic: str) -> Sequence[int]:
         return self.links(me)

@@ -56,6 +56,7 @@ def make(neighbours: list[int] | None = None) -> Durable:
     )
     durable.handle(Start(), 0)
     durable.handle(Follow(TOPIC), 0)
+    durable.repair.topics[TOPIC].opened = True
     return durable
 
 

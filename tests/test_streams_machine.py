@@ -304,6 +304,12 @@ def test_equal_streams_are_told_and_nothing_more() -> None:
     assert len(net.sent) == 20
 
 
+def test_empty_streams_are_told_less_often() -> None:
+    net = Net(2)
+    net.run(32)
+    assert len(net.sent) == 8
+
+
 def test_many_heads_are_told_by_turns() -> None:
     net = Net(2)
     roots = [event(number) for number in range(1, 201)]
@@ -330,6 +336,7 @@ def test_an_event_follows_all_heads_or_the_highest() -> None:
 def test_topics_take_turns() -> None:
     names = [f"topic/{i}" for i in range(10)]
     net = Net(2, StreamsConfig(topics_a_period=4), follow=[Follow(name) for name in names])
+    net.give(0, [event(1, topic=name) for name in names])
     net.run(3)
     told = [one.topic for _, message in net.messages(StreamHeads, 0) for one in message.told]
     assert set(told) >= set(names)
@@ -494,7 +501,8 @@ def test_who_was_away_longer_than_anything_is_kept_goes_on_where_others_begin() 
 
 
 def test_who_is_alone_begins_at_once() -> None:
-    net = Net(1, follow=(Follow(TOPIC, NOW),), links=lambda me: [])
+    net = Net(1, follow=(), links=lambda me: [])
+    net.tell(0, Follow(TOPIC, NOW))
     net.run(6)
     assert net[0].repair.topics[TOPIC].opened
     net.take(0, event(1))
@@ -702,3 +710,28 @@ def test_the_same_happens_again() -> None:
 def test_timers_of_others_are_ignored() -> None:
     net = Net(1)
     assert net.tell(0, TimerFired("cyclon")) == []
+
+
+def test_a_crash_while_joining_forgets_nothing_that_others_have() -> None:
+    net = Net(3, follow=())
+    events = chain(300)
+    for peer in (1, 2):
+        net.tell(peer, Follow(TOPIC))
+        net.give(peer, events)
+        net[peer].disk.retain(TOPIC, Retention(events=200), 0)
+    net.tell(0, Follow(TOPIC))
+    net.wire = lambda sender, to, message: not isinstance(message, StreamEvents)
+    net.run(6)
+    assert net[0].repair.topics[TOPIC].joining
+    assert net[0].disk.state(TOPIC).floor == 0
+    net.wire = lambda sender, to, message: True
+    net.run(12)
+    assert net[0].order() == [sealed.cid for sealed in events[100:]]
+    assert net[0].disk.state(TOPIC).floor == 301
+
+
+def test_whose_numbers_are_in_use() -> None:
+    net = Net(5)
+    net.tell(0, Keepers(TOPIC, (1, 2)))
+    net.take(0, event(2, event(1)), sender=3)
+    assert net[0].repair.peers_in_use() == {1, 2, 3}

@@ -6,14 +6,21 @@ adjusts either.
 
 from collections.abc import Sequence
 
-from vinecast.claims import cyclon, grid, poldercast, scribe
+from vinecast.claims import cyclon, grid, poldercast, pulsarcast, scribe
 from vinecast.claims.claim import Claim, Setup, check_claim
 from vinecast.core.errors import InputError
 
 __all__ = ["CLAIMS", "Claim", "Setup", "check_claim", "select_claims"]
 
 CLAIMS: dict[str, Claim] = {
-    claim.id: claim for claim in (*cyclon.CLAIMS, *poldercast.CLAIMS, *scribe.CLAIMS, *grid.CLAIMS)
+    claim.id: claim
+    for claim in (
+        *cyclon.CLAIMS,
+        *poldercast.CLAIMS,
+        *scribe.CLAIMS,
+        *grid.CLAIMS,
+        *pulsarcast.CLAIMS,
+    )
 }
 
 

@@ -186,12 +186,19 @@ class FaultRun:
         return [keeping.sealed.cid for keeping in disk.in_order(topic_name(topic), (0, b""), 1 << 30)]
 
     def is_equal(self) -> bool:
-        """Whether all readers have the same streams."""
+        """Whether all readers have the same streams, and in them all that was acknowledged."""
         for topic in range(self.config.topics):
             streams = [self.stream_of(node, topic) for node in self.readers(topic)]
             if any(stream != streams[0] for stream in streams[1:]):
                 return False
+            if streams and not set(streams[0]).issuperset(self.acknowledged(topic)):
+                return False
         return True
+
+    def acknowledged(self, topic: int) -> list[bytes]:
+        """Events of a topic that as many nodes hold as there are keepers, as their publishers were told."""
+        enough, events = self.nodes.config.keepers, self.checker.events(topic_name(topic))
+        return [event.cid for event in events if self.checker.holders(event.cid) >= enough]
 
     def is_idle(self) -> bool:
         """Whether nobody has anything to write or waits for anything."""
@@ -220,9 +227,8 @@ class FaultRun:
         for topic in range(self.config.topics):
             ends = {node: self.stream_of(node, topic) for node in self.readers(topic)}
             self.checker.finish(topic_name(topic), ends, enough)
-            events = self.checker.events(topic_name(topic))
-            outcome.published += len(events)
-            outcome.acknowledged += sum(self.checker.holders(event.cid) >= enough for event in events)
+            outcome.published += len(self.checker.events(topic_name(topic)))
+            outcome.acknowledged += len(self.acknowledged(topic))
         outcome.faults += self.checker.faults
         outcome.counters = {
             name: sum(n for node, n in enumerate(counts) if node not in self.hostile)
@@ -232,13 +238,13 @@ class FaultRun:
 
 
 def durable_config() -> DurableConfig:
-    """Durable streams on PolderCast with cycles of a second, as a live node has them."""
+    """Durable streams on PolderCast with cycles of two seconds: short, so that runs are."""
     return DurableConfig(
         streams=StreamsConfig(period_s=0.5, answer_s=0.25),
         poldercast=PolderCastConfig(
-            cyclon=CyclonConfig(period_s=1.0),
-            vicinity=VicinityConfig(period_s=1.0),
-            rings=RingsConfig(period_s=1.0),
+            cyclon=CyclonConfig(period_s=2.0),
+            vicinity=VicinityConfig(period_s=2.0),
+            rings=RingsConfig(period_s=2.0),
         ),
     )
 
@@ -263,6 +269,17 @@ def loss_and_restarts(config: FaultConfig, seed: int) -> Outcome:
         at_s = SETTLE_S + config.busy_s * run.unit()
         run.crash(run.below(config.nodes), at_s, 0.2 + 2.0 * run.unit())
     run.publish(SETTLE_S, end_s)
+    return run.finish()
+
+
+def blackout(config: FaultConfig, seed: int) -> Outcome:
+    """PU-1, the worst restart: all nodes die at once while events are published, and come back."""
+    run = FaultRun(config, seed, _network(config))
+    run.start_all()
+    at_s = SETTLE_S + config.busy_s * (0.3 + 0.5 * run.unit())
+    for node in range(config.nodes):
+        run.crash(node, at_s, 0.5 + run.unit())
+    run.publish(SETTLE_S, SETTLE_S + config.busy_s)
     return run.finish()
 
 
@@ -359,6 +376,7 @@ def hostile(config: FaultConfig, seed: int) -> Outcome:
 
 KINDS: dict[str, Callable[[FaultConfig, int], Outcome]] = {
     "loss and restarts": loss_and_restarts,
+    "blackout": blackout,
     "deaths": deaths,
     "partition": partition,
     "absence": absence,

@@ -38,7 +38,7 @@ from vinecast.systems.poldercast import PolderCastEvent
 
 TIMER = "hostile"
 EVERY_US = 200_000
-BURST = 8
+BURST = 4
 """Attacks at a time."""
 
 _ATTACK = purpose("hostile.attack")

@@ -17,7 +17,7 @@ class StreamsConfig:
     topics_a_period: int = limited(256, at_least=1, at_most=8192)
     """Topics that heads are exchanged for in one period, in turn."""
     answer_s: float = limited(0.5, at_least=0.001, at_most=60.0)
-    """Seconds after which a question counts as unanswered; doubled when all were asked in vain, up to sixteen
+    """Seconds after which a question counts as unanswered; doubled when all were asked in vain, up to four
     times that."""
     tries: int = limited(12, at_least=1, at_most=64)
     """How often an event is asked for, each time of another peer as long as there are any, before it is taken
@@ -34,7 +34,7 @@ class StreamsConfig:
     """Events of one topic that wait for parents; half as many from one sender."""
     pending_bytes: int = limited(8 * MIB, at_least=1024, at_most=1024 * MIB)
     """The same in bytes."""
-    walk: int = limited(32, at_least=0, at_most=4096)
+    walk: int = limited(4, at_least=0, at_most=4096)
     """So many events of a topic may wait while parents are asked for one by one; then a peer is asked for a
     list."""
     near: int = limited(8, at_least=0, at_most=4096)

@@ -5,6 +5,7 @@ times are bridged here.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Protocol
 
 from vinecast.core.events import Count, Send
@@ -22,6 +23,9 @@ LATELY = 8192
 
 class Seeker(Protocol):
     """Who looks for what is lacking."""
+
+    sources: Callable[[str], list[int]]
+    """Who may have a topic's events."""
 
     def seek(self, waiting: Waiting, topic: Topic) -> list[StreamEffect]:
         """An event begins to wait."""
@@ -171,7 +175,8 @@ class Intake:
 
     def do_without(self, cid: bytes, topic: Topic) -> list[StreamEffect]:
         """An event cannot be had. Those that may lack parents wait for it no longer; the rest are dropped."""
-        able = [w for w in self.pending.awaiting(cid) if topic.may_lack(w.sealed.record.height)]
+        sources, awaiting = self._seeker.sources, self.pending.awaiting(cid)
+        able = [w for w in awaiting if topic.may_lack(w.sealed.record.height, sources)]
         for waiting in able:
             self.pending.remove(waiting)
             waiting.excused[cid] = None

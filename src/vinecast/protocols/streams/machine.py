@@ -44,6 +44,8 @@ PERIOD, ASK, PUSH = "streams.period", "streams.ask", "streams.push"
 TIMERS = (PERIOD, ASK, PUSH)
 TOLD_TOPICS = 64
 """Topics in one message (ours)."""
+QUIET_PERIODS = 8
+"""Periods between two exchanges of heads for a stream without events (ours)."""
 
 _PARTNER = purpose("streams.partner")
 _SOURCES = purpose("streams.sources")
@@ -127,6 +129,11 @@ class GapRepair:
         heads = (kept or heads)[:PARENTS_MAX]  # what is forgotten here may be gone everywhere
         return heads, 1 + max((self.intake.height(topic, head) for head in heads), default=0)
 
+    def peers_in_use(self) -> set[int]:
+        """Whom it reckons with: whose numbers must stay theirs."""
+        peers = {peer for topic in self.topics.values() for peer in (*topic.keepers, *topic.contacts)}
+        return (peers | self.seeking.peers()) - {NOBODY}
+
     def distrust(self, sender: int, now_us: int) -> list[StreamEffect]:
         """A peer sent what its owner had to refuse: what else it was asked for is asked of others."""
         self.standing.doubt(sender)
@@ -207,7 +214,8 @@ class GapRepair:
         topic = self.topics.get(name)
         if topic is None or not 0 <= floor < topic.floor:
             return []
-        topic.floor = topic.since = floor
+        topic.stored_floor = topic.since = floor
+        topic.joining = 0
         return [SetFloor(name, floor)]
 
     def _set_keepers(self, name: str, peers: tuple[int, ...]) -> list[StreamEffect]:
@@ -262,9 +270,9 @@ class GapRepair:
         asking: set[int] = set()
         for i in range(first, first + count):
             topic = self.topics[names[i % len(names)]]
-            if topic.is_quiet:
+            if topic.is_quiet and (self._cycle + self.me) % QUIET_PERIODS:
                 continue
-            topic.floor = self.streams.state(topic.name).floor
+            topic.stored_floor = self.streams.state(topic.name).floor
             topic.waited += 1
             effects += self._begin(topic)
             sources = self._sources(topic.name)
@@ -282,9 +290,12 @@ class GapRepair:
 
     def _begin(self, topic: Topic) -> list[StreamEffect]:
         """See by what others have told where the stream begins here."""
-        opened, rises = topic.opened, topic.settle(self._sources)
-        effects: list[StreamEffect] = [SetFloor(topic.name, topic.floor)] if rises else []
-        return effects + (self.intake.place_again(topic) if rises or topic.opened > opened else [])
+        before = topic.opened, topic.stored_floor
+        rises = topic.settle(self._sources)
+        effects: list[StreamEffect] = []
+        if topic.stored_floor > before[1]:
+            effects.append(SetFloor(topic.name, topic.stored_floor))
+        return effects + (self.intake.place_again(topic) if rises or topic.opened > before[0] else [])
 
     def _hear(self, sender: int, message: StreamHeads) -> list[StreamEffect]:
         """A peer tells how far it has come: look for what it has, and tell it what it lacks."""
@@ -303,7 +314,7 @@ class GapRepair:
             topic.contact(sender)
             topic.hear(sender, told)
             effects += self._begin(topic)
-            if topic.opened or topic.start != NOW:
+            if topic.opened:
                 effects += self.seeking.reach(sender, topic, told)
         return effects + ([Send(sender, StreamHeads(tuple(answer), NEVER))] if answer else [])
 

@@ -5,10 +5,11 @@ since both agreed. What nobody has is given up, with all that waits for it.
 from collections.abc import Callable, Iterable
 
 from vinecast.core.events import Count
+from vinecast.core.streams import SetFloor
 from vinecast.protocols.streams.catch_up import LISTS, STEP, CatchUp
 from vinecast.protocols.streams.config import StreamsConfig
 from vinecast.protocols.streams.intake import Intake
-from vinecast.protocols.streams.messages import NOW, Blame, StreamEffect, StreamEvents, StreamListed, Told
+from vinecast.protocols.streams.messages import Blame, StreamEffect, StreamEvents, StreamListed, Told
 from vinecast.protocols.streams.pending import Waiting
 from vinecast.protocols.streams.standing import Standing
 from vinecast.protocols.streams.topics import Topic
@@ -34,6 +35,7 @@ class Seeking:
         standing: Standing,
         sources: Callable[[str], list[int]],
     ) -> None:
+        self.sources = sources
         self.wants = Wants(config, sources)
         self.intake: Intake
         """Set by whoever owns both."""
@@ -84,6 +86,10 @@ class Seeking:
             self._leave(catch_up)
         return self.give_up(self.wants.lost(peer, now_us))
 
+    def peers(self) -> set[int]:
+        """Who is asked, or will be."""
+        return self.wants.peers() | {catch_up.peer for catch_up in self._catch_ups.values()}
+
     def leave(self, topic: str) -> None:
         """Look for nothing of a topic any longer."""
         self._catch_ups.pop(topic, None)
@@ -96,7 +102,7 @@ class Seeking:
         many."""
         pending = self.intake.pending
         self.wants.got(waiting.sealed.cid)
-        if not topic.opened and topic.start == NOW:
+        if not topic.opened:
             return []
         if any(parent in self._hopeless for parent in waiting.missing):
             return [Count("streams.dropped hopeless"), *self.intake.drop(waiting.sealed.cid)]
@@ -165,9 +171,8 @@ class Seeking:
             return self._standing.blame(sender, fault)
         if not listed.cids:
             del self._catch_ups[listed.topic]
-            if not catch_up.in_vain:
-                topic.since = None
-            return []
+            lacks = catch_up.in_vain or self.wants.has_any(listed.topic)
+            return [] if lacks else self._complete(topic)
         for cid in listed.cids:
             known = self.intake.knows(listed.topic, cid)
             if not known and not self.wants.add(listed.topic, cid, sender, claimed=True):
@@ -175,6 +180,14 @@ class Seeking:
                 break
         catch_up.advance(listed)
         return []
+
+    def _complete(self, topic: Topic) -> list[StreamEffect]:
+        """All that a peer has is here."""
+        topic.since = None
+        if not topic.joining:
+            return []
+        topic.stored_floor, topic.joining = topic.floor, 0
+        return [SetFloor(topic.name, topic.stored_floor)]
 
     def take_answer(self, sender: int, answer: StreamEvents, now_us: int) -> list[StreamEffect]:
         """A peer sends what it was asked for; or else."""
@@ -210,7 +223,7 @@ class Seeking:
         effects: list[StreamEffect] = [Count("streams.given up")]
         for waiting in self.intake.pending.awaiting(want.cid):
             height = waiting.sealed.record.height
-            if topic.may_lack(height):
+            if topic.may_lack(height, self.sources):
                 continue
             self._standing.doubt(waiting.sender)
             tale = topic.tales.get(waiting.sender)

@@ -12,8 +12,8 @@ TELLERS = 16
 """Peers whose last words are remembered (ours)."""
 ENOUGH = 3
 """Peers that must have told something before it is believed, where there are so many (ours)."""
-PATIENCE = 3
-"""Periods after which fewer must do (ours)."""
+PATIENCE, LONG = 3, 8
+"""Periods after which all that are known must do, and whoever has told (ours)."""
 CONTACTS = 8
 """Peers that asked or told something of the stream lately (ours)."""
 
@@ -36,7 +36,10 @@ class Topic:
         self.size = follow.size
         """Bytes kept, where it is kept for others."""
         state = streams.state(self.name)
-        self.floor = state.floor
+        self.stored_floor = state.floor
+        self.joining = 0
+        """The floor for as long as all that others still have is looked for; it is stored when that is here,
+        so that a crash in between forgets it."""
         self.height = max((streams.height_of(self.name, head) for head in state.heads), default=0)
         """Of the highest event."""
         self.opened = state.last > 0 or state.floor > 0
@@ -50,6 +53,11 @@ class Topic:
         self.keepers: tuple[int, ...] = ()
         self.contacts: dict[int, None] = {}
         self.tales: dict[int, Tale] = {}
+
+    @property
+    def floor(self) -> int:
+        """At or below this height missing parents are done without."""
+        return max(self.stored_floor, self.joining)
 
     @property
     def is_quiet(self) -> bool:
@@ -79,23 +87,25 @@ class Topic:
         if not self.tales:
             self.opened |= self.waited > PATIENCE  # nobody else is there
             return False
-        if not (
-            len(self.tales) >= ENOUGH
-            or self.waited >= PATIENCE
-            or all(peer in self.tales for peer in sources(self.name))
-        ):
+        if not self.is_told(sources):
             return False
         begins_now = not self.opened and self.start == NOW
         self.opened = True
-        height, floor, bottom = self.told_by_most()
-        if not begins_now and floor <= self.height:
+        most = self.told_by_most()
+        if (most.floor <= self.height and not begins_now) or most.height < self.floor:
             return False
-        if not begins_now:
-            self.since = bottom
-        if height + 1 <= self.floor:
-            return False
-        self.floor = height + 1
+        if begins_now:
+            self.stored_floor = most.height + 1
+        else:
+            self.joining, self.since = most.height + 1, most.bottom
         return True
+
+    def is_told(self, sources: Callable[[str], Iterable[int]]) -> bool:
+        """Whether so many others have told that a liar among them does not matter; where few are there, all
+        of them, or all that ever will."""
+        if len(self.tales) >= ENOUGH or self.waited >= LONG:
+            return bool(self.tales)
+        return self.waited >= PATIENCE and all(peer in self.tales for peer in sources(self.name))
 
     def told_by_most(self) -> Tale:
         """What others tell, number by number: the lower median. No minority decides it, and to begin too low
@@ -103,11 +113,11 @@ class Topic:
         middle = (len(self.tales) - 1) // 2
         return Tale(*(sorted(numbers)[middle] for numbers in zip(*self.tales.values(), strict=True)))
 
-    def may_lack(self, height: int) -> bool:
+    def may_lack(self, height: int, sources: Callable[[str], Iterable[int]]) -> bool:
         """Whether an event at this height may name parents that nobody has any longer."""
         if height <= self.floor:
             return True
-        if not self.tales:
+        if not self.is_told(sources):
             return False
         most = self.told_by_most()
         return most.floor > 0 and height <= most.height + 1

@@ -16,7 +16,7 @@ from vinecast.protocols.streams.messages import StreamWant
 
 CLAIM_TRIES = 3
 """How often a peer is asked for what it claimed to have (ours)."""
-BACK_OFF_MAX = 4
+BACK_OFF_MAX = 2
 """Doublings of the time for an answer (ours): one each time that all were asked."""
 
 
@@ -130,6 +130,10 @@ class Wants:
     def has_any(self, topic: str) -> bool:
         """Whether anything of a topic is looked for."""
         return any(want.topic == topic for want in self._open.values())
+
+    def peers(self) -> set[int]:
+        """Who is asked, or should have something."""
+        return {*self._asked, *(want.hint for want in self._open.values())}
 
     def leave(self, topic: str) -> None:
         """Look for nothing of a topic any longer."""
