@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from vinecast.core.config import as_table, read
 from vinecast.core.errors import InputError
 from vinecast.sim.run import simulate
+from vinecast.sim.sample import FILES
 from vinecast.sim.scenario import Resolved, Scenario, read_scenario, resolve
 from vinecast.systems import SYSTEMS
 
@@ -528,7 +529,7 @@ def cut_down(path: Path) -> Resolved:
     """A scenario that we ship, small and without data."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     tables |= {"nodes": 40, "cycles": 5}
-    if "workload" in tables:
+    if tables.get("workload", {}).get("kind") in (*FILES, "reddit"):
         tables["workload"] |= {"kind": "synthetic"}
     if tables.get("churn", {}).get("kind") == "trace":
         tables["churn"] = {"kind": "onoff"}
