@@ -21,8 +21,10 @@ from vinecast.claims import (
     grid_scenes,
     kept,
 )
+from vinecast.claims.grid_notes import Run
 from vinecast.claims.grid_runs import Play, alone, doubled, resolved_scene
 from vinecast.claims.grid_scenes import Scene, Second, scenes_of
+from vinecast.cli import main
 from vinecast.core.errors import InputError
 from vinecast.core.machine import NOBODY
 from vinecast.core.regularity import CYCLES_S
@@ -277,6 +279,40 @@ def test_a_part_says_that_it_is_one() -> None:
     assert grid_scenes.told_seeds(Setup("paper", seeds=1)) == "1 of 4 seeds"
     assert grid_scenes.told_seeds(Setup("paper")) == "4 seeds"
     assert list(grid_scenes.seeds_of(Setup("paper", seed=2, seeds=2))) == [2, 3]
+
+
+def test_the_command_does_a_part_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--scale", "small", "--threads", "1", "--markdown", "--keep", str(tmp_path / "runs")]
+    part = ["--seeds", "1", "--periods", "3000"]
+    monkeypatch.setattr(kept, "_done", {})
+    assert main(["reproduce", "RE-6", *options, *part]) == 0
+    first = capsys.readouterr().out
+    assert first.startswith("`vinecast reproduce RE-6 --scale small --seed 1 --seeds 1 --periods 3000`")
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+    monkeypatch.setattr(kept, "_done", {})
+    done: list[str] = []
+    play_together = grid_runs.play_together
+
+    def noted(plays: list[Play]) -> list[dict[int, Run]]:
+        done.extend(play.name for play in plays)
+        return play_together(plays)
+
+    monkeypatch.setattr(grid_runs, "play_together", noted)
+    assert main(["reproduce", "RE-6", *options, *part]) == 0
+    assert (capsys.readouterr().out, done) == (first, [])
+    assert main(["reproduce", "RE-6", *options]) == 0
+    assert [name.split(", ")[1] for name in done] == ["600 s"]
+
+
+@pytest.mark.parametrize("wrong", [["--periods", "5"], ["--periods", "x"], ["--seeds", "0"]])
+def test_a_part_that_there_is_not(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "RE-6", "--scale", "small", *wrong]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("vinecast: ")
+    assert err.count("\n") == 1
 
 
 def test_the_claims_need_the_trace(tmp_path: Path) -> None:
