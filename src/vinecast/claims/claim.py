@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vinecast.claims.kept import Job
+from vinecast.claims.kept import Job, do
 from vinecast.core.errors import InputError
 from vinecast.sim.figures import Figure, Mark, Panel, Series
 
@@ -109,6 +109,7 @@ class Verdict:
 def check_claim(claim: Claim, setup: Setup, alone: bool = True) -> Verdict:
     """Measure a claim. One of many that cannot be measured, for lack of data or of a package, says so."""
     try:
+        do(claim.needs(setup), processes=1)
         found = claim.measure(setup)
     except InputError as error:
         if alone:
