@@ -144,7 +144,9 @@ def test_a_slow_reader_loses_events_with_a_count_and_stalls_nobody() -> None:
             quick = await found.nodes[1].subscribe("news").ready()
             got = 0
             for burst in range(10):
-                await asyncio.gather(*(found.nodes[0].publish("news", bytes([burst, i])) for i in range(5)))
+                await asyncio.gather(
+                    *(found.nodes[0].publish("news", bytes([burst, i]), durable=False) for i in range(5))
+                )
                 got += len(await take(quick, 5))
             assert got == 50
             assert slow.waiting == 10
@@ -268,7 +270,7 @@ def test_an_old_event_sent_again_is_not_news() -> None:
         async with village(3) as found:
             readers = [node.subscribe("news") for node in found.nodes]
             await settled(found)
-            await found.nodes[0].publish("news", b"old")
+            await found.nodes[0].publish("news", b"old", durable=False)
             (old,) = await take(readers[1], 1)
             found.nodes[1].driver.machine._seen.clear()  # as after a while
             again = encode(EventFrame(0, ((old.sealed.block, old.sealed.seal.to_bytes()),)))

@@ -45,7 +45,7 @@ def test_many_events_travel_in_few_frames(monkeypatch: pytest.MonkeyPatch) -> No
 
             monkeypatch.setattr(transport, "send", spy)
             payloads = [b"%d" % i for i in range(1000)]
-            receipts = await publisher.publish_all("news", payloads)
+            receipts = await publisher.publish_all("news", payloads, durable=False)
             assert sum(sent) >= sum(receipt.neighbours for receipt in receipts) >= 1000
             assert len(sent) < sum(sent) / 20
             for reader in readers:
@@ -125,7 +125,7 @@ def test_events_that_are_published_in_one_turn_share_frames_whatever_their_topic
                 one.subscribe(topic)
             await settled(found)
             receipts = await asyncio.gather(
-                *(one.publish(topic, b"%d" % i) for i in range(20) for topic in readers)
+                *(one.publish(topic, b"%d" % i, durable=False) for i in range(20) for topic in readers)
             )
             assert {receipt.neighbours for receipt in receipts} == {1}
             for reader in readers.values():

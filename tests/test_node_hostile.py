@@ -89,7 +89,7 @@ class Scene:
     async def still_serves(self) -> None:
         """News pass from honest peer to honest peer, each way through or past the victim, once each."""
         for sender in self.found.nodes:
-            await sender.publish("news", sender.id)
+            await sender.publish("news", sender.id, durable=False)
         for reader in self.readers:
             async with asyncio.timeout(30):
                 got = [(await anext(reader)).payload for _ in self.found.nodes]
@@ -101,7 +101,7 @@ class Scene:
         got: list[set[bytes]] = [set() for _ in self.readers]
         async with asyncio.timeout(30):
             for n in itertools.count():
-                await self.victim.publish("news", str(n))
+                await self.victim.publish("news", str(n), durable=False)
                 await self.driver.next_cycle()
                 for reader, seen in zip(self.readers, got, strict=True):
                     seen |= {(await anext(reader)).payload for _ in range(reader.waiting)}
@@ -297,7 +297,7 @@ def feed(given_frames: st.SearchStrategy[Any], encoded: Callable[[Any], bytes], 
             swallow()
             assert len(driver.counters) <= REASONS_MAX
             while not reader.waiting:  # its views may be full of liars for a while
-                await found.nodes[0].publish("news", b"still there")
+                await found.nodes[0].publish("news", b"still there", durable=False)
                 await driver.next_cycle()
             assert (await anext(reader)).payload == b"still there"
 

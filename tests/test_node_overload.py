@@ -13,7 +13,8 @@ from vinecast.core.seals import seal_events
 from vinecast.node.identity import Identity
 from vinecast.node.net_attacker import Attacker
 from vinecast.node.node import Node
-from vinecast.node.publisher import CROWDED, OverloadedError, Receipt
+from vinecast.node.publisher import CROWDED, OverloadedError
+from vinecast.node.receipt import Receipt
 from vinecast.node.subscription import WAITING_BYTES, Event, Subscription
 from vinecast.node.topics import Pattern
 
@@ -31,7 +32,7 @@ async def ready(found: Village, topic: str = "news") -> list[Subscription]:
 async def attempt(node: Node, topic: str, payload: bytes) -> Receipt | None:
     """Publish; None when the node refuses."""
     try:
-        return await node.publish(topic, payload)
+        return await node.publish(topic, payload, durable=False)
     except OverloadedError:
         return None
 
@@ -49,7 +50,7 @@ def test_ten_times_faster_than_the_reader(sockets: bool) -> None:
             for _ in range(100):
                 batch = range(published, published + 20)
                 published += len(batch)
-                await asyncio.gather(*(publisher.publish("news", str(n)) for n in batch))
+                await asyncio.gather(*(publisher.publish("news", str(n), durable=False) for n in batch))
                 while arrived["events received first"] < published:
                     await asyncio.sleep(0)
                 read += [int((await anext(reader)).payload) for _ in range(2)]  # one in ten
@@ -93,7 +94,7 @@ def test_many_publishers_faster_than_the_network() -> None:
             async with asyncio.timeout(30):
                 got = [(await anext(reader)).id for _ in range(taken)]
             assert len(set(got)) == taken
-            await one.publish("news", b"room again")
+            await one.publish("news", b"room again", durable=False)
             async with asyncio.timeout(30):
                 assert (await anext(reader)).payload == b"room again"
 
@@ -123,11 +124,11 @@ def test_a_slow_neighbour_holds_back_its_own_topics_only() -> None:
             assert one.driver.is_crowded("slow", CROWDED)
             assert not one.driver.is_crowded("nobody's", CROWDED)
             for n in range(20):
-                assert (await one.publish("news", str(n))).neighbours == 1
+                assert (await one.publish("news", str(n), durable=False)).neighbours == 1
                 async with asyncio.timeout(30):
                     assert (await anext(reader)).payload == str(n).encode()
             with pytest.raises(OverloadedError):
-                await one.publish("slow", b"to it alone")
+                await one.publish("slow", b"to it alone", durable=False)
             await deaf.leave()
             await until(lambda: not one.driver.is_crowded("slow", CROWDED))
 
@@ -144,9 +145,9 @@ def test_a_publisher_waits_for_room_and_goes_on_when_there_is() -> None:
             found.memory.freeze(other.id)
             published = 0
             while not one.driver.is_crowded("news", CROWDED):
-                await one.publish("news", bytes(30_000))
+                await one.publish("news", bytes(30_000), durable=False)
                 published += 1
-            waiting = asyncio.create_task(one.publish("news", b"last"))
+            waiting = asyncio.create_task(one.publish("news", b"last", durable=False))
             await asyncio.wait([waiting], timeout=0.05)
             assert not waiting.done()
             found.memory.thaw(other.id)

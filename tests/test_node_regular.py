@@ -67,7 +67,7 @@ def test_those_who_were_on_line_for_days_have_rings_of_their_own(tmp_path: Path)
             assert not any(new.stats()["regularity"]["regular"])
             assert not (machine_of(new).regular.peers >= 0).any()
             for node in found.nodes:
-                await node.publish("t", node.id)
+                await node.publish("t", node.id, durable=False)
             ids = {node.id for node in found.nodes}
             for reader in readers:
                 async with asyncio.timeout(30):
@@ -94,7 +94,7 @@ def test_a_network_of_nodes_that_do_not_agree(tmp_path: Path) -> None:
             assert len(week.driver.book.card.pattern) == 21
             assert week.driver.book.regular is not None
             assert not week.driver.book.regular.patterns.regular[ME + 1 :].any()
-            await found.nodes[0].publish("t", b"x")
+            await found.nodes[0].publish("t", b"x", durable=False)
             for reader in readers:
                 async with asyncio.timeout(30):
                     assert (await anext(reader)).payload == b"x"

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from vinecast.core.errors import Bug, InputError, RemoteError, VinecastError
     from vinecast.node.config import NodeConfig
     from vinecast.node.node import Node, Peer
-    from vinecast.node.publisher import OverloadedError, Receipt
+    from vinecast.node.publisher import OverloadedError
+    from vinecast.node.publisher_durable import UnsafeError
+    from vinecast.node.receipt import Receipt
     from vinecast.node.subscription import Event, Subscription
     from vinecast.node.sync import SyncNode, SyncSubscription
 
@@ -29,11 +31,12 @@ _PLACES = {
     "NodeConfig": "node.config",
     "OverloadedError": "node.publisher",
     "Peer": "node.node",
-    "Receipt": "node.publisher",
+    "Receipt": "node.receipt",
     "RemoteError": "core.errors",
     "Subscription": "node.subscription",
     "SyncNode": "node.sync",
     "SyncSubscription": "node.sync",
+    "UnsafeError": "node.publisher_durable",
     "VinecastError": "core.errors",
 }
 
@@ -50,6 +53,7 @@ __all__ = [
     "Subscription",
     "SyncNode",
     "SyncSubscription",
+    "UnsafeError",
     "VinecastError",
 ]
 

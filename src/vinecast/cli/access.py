@@ -17,6 +17,7 @@ from vinecast.cli.output import patience
 from vinecast.core.errors import InputError
 
 if TYPE_CHECKING:
+    from vinecast.node.control_client import ControlClient
     from vinecast.node.node import Node
 
 JOIN_S = 15.0  # ours: longer than a dial takes
@@ -29,9 +30,13 @@ class Access(Protocol):
     """What can be asked, either way. A stream says ready, event and dropped, as the control socket does."""
 
     def publish(
-        self, topic: str, payload: bytes, headers: Mapping[str, str] | None = None
+        self, topic: str, payload: bytes, headers: Mapping[str, str] | None = None, durable: bool = True
     ) -> dict[str, Any]: ...
-    def stream(self, topics: Iterable[str]) -> Iterator[dict[str, Any]]: ...
+    def stream(
+        self, topics: Iterable[str], start: str | int = "now", consumer: str | None = None
+    ) -> Iterator[dict[str, Any]]: ...
+    def ack(self, topic: str, offset: int) -> None: ...
+    def log(self, topic: str) -> Iterator[dict[str, Any]]: ...
     def peers(self) -> list[dict[str, Any]]: ...
     def stats(self) -> dict[str, Any]: ...
 
@@ -48,10 +53,15 @@ def open_access(arguments: argparse.Namespace, *topics: str) -> AbstractContextM
         return _Joined(arguments.join, arguments.network, arguments.verbose)
     if arguments.network is not None:
         raise InputError("--network goes with --join")
+    return open_client(arguments.folder)
+
+
+def open_client(folder: Path | None) -> "ControlClient":
+    """The node that runs in a folder."""
     from vinecast.node.control_client import ControlClient
     from vinecast.node.folder import default_folder
 
-    named = arguments.folder or os.environ.get("VINECAST_NODE_FOLDER")
+    named = folder or os.environ.get("VINECAST_NODE_FOLDER")
     return ControlClient(Path(named) if named else default_folder())
 
 
@@ -104,21 +114,41 @@ class _Joined:
     def __exit__(self, *failure: object) -> None:
         self._live.close()
 
-    def publish(self, topic: str, payload: bytes, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def publish(
+        self, topic: str, payload: bytes, headers: Mapping[str, str] | None = None, durable: bool = True
+    ) -> dict[str, Any]:
         """Publish, once a subscriber is known or looking for one has taken long."""
         live = self._live
         live.do(lambda: _pass_cycles(live.node, FOUND_CYCLES, topic))
-        receipt = live.publish(topic, payload, dict(headers or {}))
-        return {"id": receipt.id, "neighbours": receipt.neighbours}
+        return live.publish(topic, payload, dict(headers or {}), durable).told
 
-    def stream(self, topics: Iterable[str]) -> Iterator[dict[str, Any]]:
+    def stream(
+        self, topics: Iterable[str], start: str | int = "now", consumer: str | None = None
+    ) -> Iterator[dict[str, Any]]:
         """Events of topics, for ever."""
         from vinecast.node.stream import Stream
 
+        if consumer is not None:
+            raise InputError("a consumer's place is kept by a node that runs: --consumer goes without --join")
         live = self._live
-        stream = live.do(lambda: Stream.open(live.node, topics))
+        stream = live.do(lambda: Stream.open(live.node, topics, start))
         while (news := live.do(stream.next)) is not None:
             yield news
+
+    def ack(self, topic: str, offset: int) -> None:
+        """A node of one's own forgets everything."""
+
+    def log(self, topic: str) -> Iterator[dict[str, Any]]:
+        """All of a topic's stream, once it is here."""
+        from vinecast.node.stream import log_told
+
+        live = self._live
+        with live.subscribe(topic, "earliest"):
+            live.caught_up(topic)
+            after = None
+            while found := log_told(live.log(topic, after)):
+                yield from found
+                after = found[-1]["id"]
 
     def peers(self) -> list[dict[str, Any]]:
         """Whom it knows after a few cycles."""

@@ -1,13 +1,14 @@
-"""``vinecast pub``, ``sub``, ``peers`` and ``stats``."""
+"""``vinecast pub``, ``sub``, ``log``, ``peers`` and ``stats``."""
 
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from vinecast.cli.access import Access, open_access
-from vinecast.cli.output import complain, make_console, print_json, print_table
+from vinecast.cli.output import complain, make_console, plain, print_json, print_table
 from vinecast.cli.stopping import Stopped, stopped_by_sigterm
 
 
@@ -18,13 +19,14 @@ def pub(arguments: argparse.Namespace) -> int:
     published = unheard = 0
     with open_access(arguments, arguments.topic) as access:
         for payload in payloads:
-            receipt = access.publish(arguments.topic, payload, headers)
+            receipt = access.publish(arguments.topic, payload, headers, not arguments.volatile)
             published += 1
-            unheard += receipt["neighbours"] == 0
+            unheard += receipt["neighbours"] == receipt["holders"] == 0
             if arguments.json:
                 _print(json.dumps(receipt))
             elif one:
-                _print(f"{receipt['id']} · handed to {_counted(receipt['neighbours'], 'neighbour')}")
+                held = "" if arguments.volatile else f", held by {_counted(receipt['holders'], 'other node')}"
+                _print(f"{receipt['id']} · handed to {_counted(receipt['neighbours'], 'neighbour')}{held}")
     if not one and not arguments.json:
         _print(f"{_counted(published, 'event')} published")
     if arguments.join and unheard:  # nobody but its neighbours could have had it
@@ -49,7 +51,9 @@ def sub(arguments: argparse.Namespace) -> int:
 
 def _print_events(access: Access, arguments: argparse.Namespace) -> int:
     left = arguments.count
-    for news in access.stream(arguments.topics):
+    for news in access.stream(arguments.topics, arguments.start, arguments.consumer):
+        if "error" in news:
+            complain(news["error"])
         if "ready" in news and not arguments.json:
             print("ready", file=sys.stderr, flush=True)  # noqa: T201
         if "dropped" in news:
@@ -57,11 +61,24 @@ def _print_events(access: Access, arguments: argparse.Namespace) -> int:
         if "event" in news:
             event = news["event"]
             _print(_as_json(event) if arguments.json else _shown(event))
+            if arguments.consumer is not None and event["offset"]:
+                access.ack(event["topic"], event["offset"])
             left = left and left - 1
             if left == 0:
                 return 0
     complain("the node has left")
     return 1
+
+
+def log(arguments: argparse.Namespace) -> int:
+    from vinecast.node.topics import check_topic
+
+    check_topic(arguments.topic)
+    with open_access(arguments, arguments.topic) as access:
+        found: Iterable[dict[str, Any]] = access.log(arguments.topic)
+        for event in found if arguments.last is None else deque(found, maxlen=arguments.last):
+            _print(_as_json(event) if arguments.json else f"{event['time']} {_shown(event)}")
+    return 0
 
 
 def peers(arguments: argparse.Namespace) -> int:
@@ -117,12 +134,7 @@ def _shown(event: dict[str, Any]) -> str:
     text = event.get("text")
     if text is None:
         text = f"base64:{event['data']}"
-    return f"{_plain(event['topic'])} {_plain(text)}"
-
-
-def _plain(text: str) -> str:
-    """A stranger's text; quoted and escaped if it holds anything that a terminal might obey."""
-    return text if text.isprintable() else json.dumps(text, ensure_ascii=True)
+    return f"{plain(event['topic'])} {plain(text)}"
 
 
 def _as_json(value: object) -> str:
@@ -133,7 +145,7 @@ def _as_json(value: object) -> str:
 
 def _listed(topics: list[str], most: int = 5) -> str:
     more = f", … ({len(topics)})" if len(topics) > most else ""
-    return ", ".join(map(_plain, topics[:most])) + more
+    return ", ".join(map(plain, topics[:most])) + more
 
 
 def _counted(count: int, what: str) -> str:

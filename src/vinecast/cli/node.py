@@ -1,4 +1,5 @@
-"""``vinecast node``; and what can be typed after ``pub``, ``sub``, ``peers``, ``stats`` (``cli/events``)."""
+"""``vinecast node``; and what can be typed after ``pub``, ``sub``, ``log``, ``peers``, ``stats``
+(``cli/events``)."""
 
 import argparse
 import asyncio
@@ -9,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vinecast.cli.access import join_trouble, until_joined
-from vinecast.cli.events import peers, pub, stats, sub
+from vinecast.cli.events import log, peers, pub, stats, sub
 from vinecast.cli.output import complain, patience, print_json
 from vinecast.cli.stopping import stop_on_signals
-from vinecast.cli.values import positive, setting
+from vinecast.cli.values import pair, positive, setting
 
 if TYPE_CHECKING:
     from vinecast.node.node import Node
@@ -27,6 +28,7 @@ def add_node(commands: Any, command: Command) -> None:
     _add_node(commands, command)
     _add_pub(commands, command)
     _add_sub(commands, command)
+    _add_log(commands, command)
     peers_parser = command(
         commands, "peers", peers, "list the peers that a node knows", "vinecast peers --folder mynode"
     )
@@ -81,7 +83,10 @@ def _add_pub(commands: Any, command: Command) -> None:
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument("message", nargs="?", metavar="MESSAGE", help="'-' or none: lines of standard input")
     parser.add_argument(
-        "--header", action="append", default=[], type=_header, metavar="KEY=VALUE", help="can be repeated"
+        "--header", action="append", default=[], type=pair, metavar="KEY=VALUE", help="can be repeated"
+    )
+    parser.add_argument(
+        "--volatile", action="store_true", help="not part of the topic's stream: sent once, kept by nobody"
     )
     _add_access(parser)
 
@@ -92,12 +97,38 @@ def _add_sub(commands: Any, command: Command) -> None:
         "sub",
         sub,
         "print the events of topics until Ctrl-C",
-        "vinecast sub sports/# news/today --json",
+        "vinecast sub sports/# news/today --from earliest --json",
     )
     parser.add_argument(
         "topics", nargs="+", metavar="TOPIC", help="a topic, or a pattern: sports/#, +/tennis"
     )
     parser.add_argument("--count", type=positive, metavar="N", help="stop after so many events")
+    parser.add_argument(
+        "--from",
+        dest="start",
+        type=_start,
+        default="now",
+        metavar="START",
+        help="now, earliest, or after the event with this offset or id (default: now)",
+    )
+    parser.add_argument(
+        "--consumer",
+        metavar="NAME",
+        help="go on where this consumer ended; what was printed counts as done",
+    )
+    _add_access(parser)
+
+
+def _add_log(commands: Any, command: Command) -> None:
+    parser = command(
+        commands,
+        "log",
+        log,
+        "print a topic's stream, in the order that all nodes share",
+        "vinecast log sports/tennis -n 20",
+    )
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("-n", dest="last", type=positive, metavar="N", help="only the last so many events")
     _add_access(parser)
 
 
@@ -118,11 +149,8 @@ def _add_verbose(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _header(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise argparse.ArgumentTypeError(f"'{text}' is not KEY=VALUE")
-    return key, value
+def _start(text: str) -> str | int:
+    return int(text) if text.isdecimal() else text
 
 
 # --- node ------------------------------------------------------------------------------------------------

@@ -94,6 +94,11 @@ def progress(label: str, total: int) -> Iterator[Callable[..., None]]:
         yield tell
 
 
+def plain(text: str) -> str:
+    """A stranger's text; quoted and escaped if it holds anything that a terminal might obey."""
+    return text if text.isprintable() else json.dumps(text, ensure_ascii=True)
+
+
 def complain(sentence: str) -> None:
     """A sentence on standard error."""
     print(f"vinecast: {' '.join(sentence.split())}", file=sys.stderr, flush=True)  # noqa: T201

@@ -14,6 +14,7 @@ from vinecast.cli.node import add_node
 from vinecast.cli.node_bench import add_bench_node
 from vinecast.cli.pipeline import add_pipeline
 from vinecast.cli.pipeline_bench import add_bench_pipeline
+from vinecast.cli.topic import add_topic
 from vinecast.cli.values import positive, positives, seed, setting
 from vinecast.core.errors import InputError
 
@@ -35,6 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"vinecast {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_node(commands, _command)
+    add_topic(commands, _command)
     add_net(commands, _command)
     _add_sim(commands)
     add_pipeline(commands, _command)

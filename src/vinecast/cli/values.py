@@ -42,3 +42,11 @@ def setting(text: str) -> tuple[str, Any]:
         return key, tomllib.loads(f"value = {value}")["value"]
     except (ValueError, RecursionError):
         return key, value
+
+
+def pair(text: str) -> tuple[str, str]:
+    """``KEY=VALUE``, both as they are."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"'{text}' is not KEY=VALUE")
+    return key, value

@@ -90,6 +90,11 @@ class MemoryStreams:
         stream = self._streams.get(topic)
         return EMPTY if stream is None else stream.known.book.state
 
+    def weight(self, topic: str) -> int:
+        """Bytes of a stream that are kept."""
+        stream = self._streams.get(topic)
+        return 0 if stream is None else stream.known.book.size
+
     def topics(self) -> list[str]:
         """All streams that something is known of, by name."""
         return sorted(self._streams)

@@ -36,9 +36,9 @@ class VinecastMember:
     async def publish(self, payloads: list[bytes]) -> None:
         """One: and wait for its receipt. Several: in one turn of the loop."""
         if len(payloads) == 1:
-            await self._node.publish(TOPIC, payloads[0])
+            await self._node.publish(TOPIC, payloads[0], durable=False)
         else:
-            await self._node.publish_all(TOPIC, payloads)
+            await self._node.publish_all(TOPIC, payloads, durable=False)
 
 
 async def vinecast_node(settings: dict[str, Any]) -> None:

@@ -4,7 +4,8 @@ One codec a node. It remembers for every link which cards went over it, so that 
 goes down that is forgotten, and every so many cycles too, for the other side may have forgotten as well.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from vinecast.core.events import Message
 from vinecast.core.machine import NOBODY
 from vinecast.node.conduct import Misunderstanding
 from vinecast.node.peers import ME, PeerBook
-from vinecast.node.wire import Card, CardReference, Gossip, names_bytes
+from vinecast.node.wire import AGE_MAX, ENTRIES_MAX, Card, CardReference, Entry, Gossip, names_bytes
 from vinecast.protocols.cyclon.machine import CyclonAnswer, CyclonRequest
 from vinecast.protocols.rings import RingsAnswer, RingsRequest
 from vinecast.protocols.rings_regular import RegularAnswer, RegularRequest
@@ -95,6 +96,21 @@ class Codec:
                 peers.append(number)
                 ages.append(entry.age)
         return sender, kind(frame.cycle, np.array(peers, dtype=np.int32), np.array(ages, dtype=np.uint16))
+
+    def describe(self, to: bytes, numbers: Iterable[int]) -> tuple[Entry, ...]:
+        """The cards of some peers for another one, without what they say of their rings."""
+        sent, entries, room = self._references(to), [], ENTRIES_BYTES
+        for number in islice(numbers, ENTRIES_MAX):
+            entry = self._book.describe(number, 0, sent) if room > 0 else None
+            if entry is not None:
+                entries.append(Entry(entry.card, AGE_MAX, b"", b""))
+                room -= _weight(entry.card)
+        return tuple(entries)
+
+    def meet(self, peer: bytes, entries: Iterable[Entry]) -> tuple[int, ...]:
+        """The numbers of those whom a peer tells of."""
+        met = [self._book.meet(entry, peer) for entry in entries]
+        return tuple([number for number in met if number != NOBODY])
 
     def _references(self, to: bytes) -> dict[bytes, int]:
         """The cards that a peer has had over the link as it is now."""

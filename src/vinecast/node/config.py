@@ -8,7 +8,9 @@ from vinecast.core.errors import InputError
 from vinecast.core.records import BLOCK_BYTES_MAX
 from vinecast.core.regularity import DAY_S, WEEK_S
 from vinecast.core.seals import SEAL_BYTES_MAX
+from vinecast.core.streams_retention import Retention
 from vinecast.node.store import StoreConfig
+from vinecast.node.streams_store import StreamsConfig
 from vinecast.node.transport import TransportConfig
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.regularity import RegularityConfig
@@ -23,6 +25,8 @@ CYCLES = {"day": DAY_S, "week": WEEK_S}
 """Cycles of recurring behaviour, in seconds; a slot is an hour."""
 PATIENCE_PERIODS = 4
 """Periods that a partner may take for its answer (ours); until then it counts as a neighbour."""
+STREAM_BYTES = 1 << 30
+"""Of one topic's stream on one node, if nothing else is set (ours)."""
 EVENT_BYTES_MAX = BLOCK_BYTES_MAX + SEAL_BYTES_MAX + 64
 """The largest frame that an event can need."""
 
@@ -61,8 +65,16 @@ class NodeConfig:
     """Trace records that are kept, the latest ones."""
     leave_s: float = limited(2.0, at_least=0.0, at_most=60.0)
     """Seconds for what is queued to go out when the node leaves."""
+    keepers: int = limited(3, at_least=0, at_most=20)
+    """Nodes that keep the stream of each topic, whoever reads it: those nearest to its key."""
+    holders: int = limited(1, at_least=0, at_most=20)
+    """Other nodes that must hold a durable event before its publisher gets the receipt; where there are
+    fewer, as many as there are."""
+    retention: Retention = field(default_factory=lambda: Retention(bytes=STREAM_BYTES))
+    """How much of the stream of each topic is kept."""
     transport: TransportConfig = field(default_factory=TransportConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
+    streams: StreamsConfig = field(default_factory=StreamsConfig)
 
     def __post_init__(self) -> None:
         check(self)

@@ -4,30 +4,37 @@ A Unix socket in the node's folder, for its owner only; lines of JSON both ways.
 
     {"vinecast": 1, "id": …, "address": …, "network": …}
     -> {"do": "publish", "topic": "sports/tennis", "text": "15:0"}      or "data": base64; "headers": {…}
-    <- {"ok": {"id": …, "neighbours": 3}}
+    <- {"ok": {"id": …, "neighbours": 3, "holders": 1}}                 "durable": false: kept by nobody
     -> {"do": "topics"} | {"do": "peers"} | {"do": "stats"}
     <- {"ok": …}
-    -> {"do": "subscribe", "topics": ["sports/#"]}
+    -> {"do": "log", "topic": "sports/tennis", "count": 100}            "after": the id of an event
+    <- {"ok": [{…}, …]}                                                 in the order that all nodes share
+    -> {"do": "topic", "action": "show", "name": "sports"}              create, add, log, fork; "owner": key
+    <- {"ok": {…}}
+    -> {"do": "subscribe", "topics": ["sports/#"]}                      "start": "earliest", "consumer": "me"
     <- {"ok": …}, later {"ready": true}, and from then on {"event": {…}} and {"dropped": so many in all}
+    -> {"do": "ack", "topic": …, "offset": …}                           by a consumer, without an answer
     <- {"error": "one sentence"} to what cannot be done
 
-A connection that subscribes does nothing else; it ends when either side closes it. Nobody who is slow to read
-holds the node up: events wait in the subscription's bounded queue, and what finds no room there is counted.
+A connection that subscribes does nothing else but acknowledge; it ends when either side closes it. Nobody
+who is slow to read holds the node up: events wait in the subscription's bounded queue, and what finds no room
+there is counted, or read from its stream later.
 """
 
 import asyncio
 import contextlib
 import logging
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from vinecast.core.errors import VinecastError
+from vinecast.core.errors import InputError, VinecastError
 from vinecast.node.folder import CONTROL, listen_in
 from vinecast.node.node import Node
-from vinecast.node.stream import Stream
+from vinecast.node.stream import Stream, log_told
+from vinecast.protocols.streams import NOW
 
 log = logging.getLogger("vinecast.node.control")
 
@@ -35,6 +42,7 @@ VERSION = 1
 CONNECTIONS_MAX = 64  # ours
 LINE_BYTES_MAX = 4 * 1024 * 1024  # ours: more than the largest event, in base64
 PEERS_TOLD_MAX = 1000  # ours: nobody reads more
+LOG_MAX = 1000  # ours: events of a stream in one answer
 
 
 class Publish(Struct, tag="publish", tag_field="do", forbid_unknown_fields=True):
@@ -44,12 +52,42 @@ class Publish(Struct, tag="publish", tag_field="do", forbid_unknown_fields=True)
     text: str = ""
     data: bytes | None = None
     headers: dict[str, str] = {}
+    durable: bool = True
 
 
 class Subscribe(Struct, tag="subscribe", tag_field="do", forbid_unknown_fields=True):
     """Tell me events of these topics and patterns from now on."""
 
     topics: Annotated[list[str], Meta(min_length=1, max_length=256)]
+    start: str | int = NOW
+    consumer: str | None = None
+
+
+class Ack(Struct, tag="ack", tag_field="do", forbid_unknown_fields=True):
+    """A consumer is done with an event and all before it."""
+
+    topic: str
+    offset: int
+
+
+class Log(Struct, tag="log", tag_field="do", forbid_unknown_fields=True):
+    """What the node keeps of a stream, in the order that all nodes share."""
+
+    topic: str
+    after: str | None = None
+    count: Annotated[int, Meta(ge=1, le=LOG_MAX)] = 100
+
+
+class Topic(Struct, tag="topic", tag_field="do", forbid_unknown_fields=True):
+    """Create, show, add to, list the versions of, or fork a topic."""
+
+    action: Literal["create", "show", "add", "log", "fork"]
+    name: str
+    owner: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""
+    """Whose topic; this node's own if it is empty. For ``add``, whose sub-topic."""
+    other: str = ""
+    """The sub-topic to add, or the fork's own name."""
+    metadata: dict[str, str] = {}
 
 
 class Topics(Struct, tag="topics", tag_field="do", forbid_unknown_fields=True):
@@ -64,7 +102,8 @@ class Stats(Struct, tag="stats", tag_field="do", forbid_unknown_fields=True):
     """The node in numbers."""
 
 
-_decoder = msgspec.json.Decoder(Publish | Subscribe | Topics | Peers | Stats)
+_decoder = msgspec.json.Decoder(Publish | Subscribe | Log | Topic | Topics | Peers | Stats)
+_ack_decoder = msgspec.json.Decoder(Ack)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -156,12 +195,16 @@ class _Conversation:
                 answer = {"error": str(error)}
             await self.tell(answer)
 
-    async def _answer(self, request: Publish | Topics | Peers | Stats) -> Any:
+    async def _answer(self, request: Publish | Log | Topic | Topics | Peers | Stats) -> Any:
         node = self._node
         match request:
-            case Publish(topic, text, data, headers):
-                receipt = await node.publish(topic, text if data is None else data, headers)
-                return {"id": receipt.id, "neighbours": receipt.neighbours}
+            case Publish(topic, text, data, headers, durable):
+                receipt = await node.publish(topic, text if data is None else data, headers, durable)
+                return receipt.told
+            case Log(topic, after, count):
+                return log_told(node.log(topic, after, count))
+            case Topic():
+                return await self._do_topic(request)
             case Topics():
                 return {"own": node.topics(), "known": node.known_topics()}
             case Peers():
@@ -169,12 +212,27 @@ class _Conversation:
             case Stats():
                 return node.stats()
 
+    async def _do_topic(self, request: Topic) -> Any:
+        names, owner = self._node.names, bytes.fromhex(request.owner) or None
+        match request.action:
+            case "create":
+                return (await names.create(request.name, request.metadata)).told
+            case "show":
+                return (await names.show(request.name, owner)).told
+            case "add":
+                return (await names.add(request.name, request.other, owner)).told
+            case "log":
+                return [version.told for version in await names.history(request.name, owner)]
+        if owner is None:
+            raise InputError("say whose topic is to be forked: its owner's key")
+        return (await names.fork(request.name, owner, request.other or None)).told
+
     async def _stream(self, request: Subscribe) -> None:
         """Pass events on until the other side hangs up or the node leaves."""
-        stream = await Stream.open(self._node, request.topics)
+        stream = await Stream.open(self._node, request.topics, request.start, request.consumer)
         try:
             await self.tell({"ok": [subscription.topic for subscription in stream.subscriptions]})
-            work = [asyncio.create_task(self._pass_on(stream)), asyncio.create_task(self._wait_for_the_end())]
+            work = [asyncio.create_task(self._pass_on(stream)), asyncio.create_task(self._hear_acks(stream))]
             try:
                 await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -188,7 +246,13 @@ class _Conversation:
         while (news := await stream.next()) is not None:
             await self.tell(news)
 
-    async def _wait_for_the_end(self) -> None:
-        """Whatever else the other side says is not for us."""
-        while await self._reader.read(4096):
-            pass
+    async def _hear_acks(self, stream: Stream) -> None:
+        """Take acknowledgements until the other side hangs up. Whatever else it says is not for us."""
+        while line := await self._reader.readline():
+            try:
+                ack = _ack_decoder.decode(line)
+                stream.ack(ack.topic, ack.offset)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                await self.tell({"error": f"not an acknowledgement: {error}"})
+            except VinecastError as error:
+                await self.tell({"error": str(error)})

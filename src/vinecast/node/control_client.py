@@ -29,12 +29,24 @@ class ControlClient:
             self.close()
             raise
 
-    def publish(self, topic: str, payload: bytes, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Publish an event; its id, and how many neighbours took it."""
+    def publish(
+        self, topic: str, payload: bytes, headers: Mapping[str, str] | None = None, durable: bool = True
+    ) -> dict[str, Any]:
+        """Publish an event; its id, how many neighbours took it, and how many nodes hold it."""
         data = base64.b64encode(payload).decode()
-        return dict(
-            self._ask({"do": "publish", "topic": topic, "data": data, "headers": dict(headers or {})})
-        )
+        request = {"do": "publish", "topic": topic, "data": data, "headers": dict(headers or {})}
+        return dict(self._ask({**request, "durable": durable}))
+
+    def log(self, topic: str) -> Iterator[dict[str, Any]]:
+        """What the node keeps of a topic's stream, in the order that all nodes share."""
+        after = None
+        while found := self._ask({"do": "log", "topic": topic, "after": after}):
+            yield from found
+            after = found[-1]["id"]
+
+    def topic(self, action: str, name: str, **rest: Any) -> Any:
+        """Create, show, add to, list the versions of, or fork a topic; see ``node/control``."""
+        return self._ask({"do": "topic", "action": action, "name": name, **rest})
 
     def topics(self) -> dict[str, list[str]]:
         """What the node subscribes to, and what it knows of."""
@@ -48,9 +60,11 @@ class ControlClient:
         """The node in numbers."""
         return dict(self._ask({"do": "stats"}))
 
-    def stream(self, topics: Iterable[str]) -> Iterator[dict[str, Any]]:
+    def stream(
+        self, topics: Iterable[str], start: str | int = "now", consumer: str | None = None
+    ) -> Iterator[dict[str, Any]]:
         """What the node says of these topics, for ever: ready, event, dropped. The last thing to ask for."""
-        self._ask({"do": "subscribe", "topics": list(topics)})
+        self._ask({"do": "subscribe", "topics": list(topics), "start": start, "consumer": consumer})
         self._socket.settimeout(None)
         while True:
             try:
@@ -60,6 +74,13 @@ class ControlClient:
             if not line:
                 return
             yield json.loads(line)
+
+    def ack(self, topic: str, offset: int) -> None:
+        """Say, while a stream is read, that the consumer is done with an event and all before it."""
+        try:
+            self._socket.sendall(json.dumps({"do": "ack", "topic": topic, "offset": offset}).encode() + b"\n")
+        except OSError:
+            raise self._gone() from None
 
     def close(self) -> None:
         """Hang up."""

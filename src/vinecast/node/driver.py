@@ -46,6 +46,8 @@ from vinecast.node.identity import Identity, verify
 from vinecast.node.outbox import Outbox, Parcel
 from vinecast.node.peers import ME, PeerBook
 from vinecast.node.replays import Replays
+from vinecast.node.streams_live import TIMERS as STREAM_TIMERS
+from vinecast.node.streams_live import LiveStreams, Reader, StreamPlace, StreamsSettings
 from vinecast.node.transport import BROKEN, PeerFacts, Transport
 from vinecast.node.wire import (
     CARD_BYTES_MAX,
@@ -54,12 +56,14 @@ from vinecast.node.wire import (
     Gossip,
     Introduction,
     Leaving,
+    Other,
     decode,
     encode,
     names_bytes,
 )
 from vinecast.protocols.cyclon import machine as cyclon
 from vinecast.protocols.rings import machine as rings
+from vinecast.protocols.streams import NOW
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig, PolderCastEvent
 from vinecast.systems.poldercast_regular import PolderCastRegular, PolderCastRegularConfig
 
@@ -70,6 +74,7 @@ DIAL_PERIODS = 2
 """Periods that a partner may take for its answer if there is no link to it yet: it may not exist (ours)."""
 LOOKS_A_PERIOD = 8
 """How often it is looked whether it came (ours)."""
+UNWANTED = "refused: event on a topic that is not subscribed to"
 
 
 class Clock(Protocol):
@@ -86,7 +91,7 @@ class Clock(Protocol):
 
 class Driver:
     """One node's. ``deliver`` takes an event that the application subscribed to, and how many links it
-    travelled; it must not wait."""
+    travelled; it must not wait. ``read`` is the same for events of streams, which lie in ``store``."""
 
     def __init__(
         self,
@@ -98,6 +103,9 @@ class Driver:
         seed: int,
         network: str,
         deliver: Callable[[Sealed, int], None],
+        read: Reader,
+        store: StreamPlace,
+        keepers: int,
         peers: int,
         topics: int,
         traced: int,
@@ -124,8 +132,19 @@ class Driver:
         self._checker = SealChecker(verify, network)
         self._clock = clock
         self._deliver = deliver
+        self.streams = LiveStreams(
+            StreamsSettings(network, config.period_us / 1e6, keepers),
+            seed,
+            self,
+            self.machine,
+            self.book,
+            self._codec,
+            self._checker,
+            store,
+            read,
+        )
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._outbox = Outbox(self._send_frame)
+        self._outbox = Outbox(self.send_frame)
         self._current: tuple[Sealed, Parcel] | None = None
         self._reachable: set[int] = set()
         self._running = False
@@ -151,7 +170,7 @@ class Driver:
         self.address = self.address or listens
         self._renew(())
         self._running = True
-        self._handle(Start(()))
+        self.streams.handle(Start(()))
         return self.address
 
     @property
@@ -166,6 +185,7 @@ class Driver:
         """Say goodbye, let what is queued go out, and close."""
         if self._running:
             self._handle(Stop())
+            self.streams.leave()
             goodbye = encode(Leaving())
             for peer in self.transport.links():
                 self.transport.send(peer, None, goodbye)
@@ -178,8 +198,7 @@ class Driver:
         await self.transport.close()
 
     def _in_use(self) -> Iterable[int]:
-        linked = {self.book.number_of(peer) for peer in self.transport.links()}
-        return self.machine.peers_in_use() | (linked - {NOBODY})
+        return self.machine.peers_in_use().union(self.linked(), self.streams.in_use())
 
     def _renew(self, topics: Iterable[str]) -> None:
         """Write a new card."""
@@ -203,8 +222,9 @@ class Driver:
         told = {"slot_s": own.config.slot_s, "threshold": own.config.threshold, "slot": own.slot}
         return {"regularity": {**told, "shares": shares, "regular": own.pattern.tolist()}}
 
-    def subscribe(self, topics: Iterable[str]) -> list[str]:
-        """Take part in these topics, with one new card for all; those for which there was room."""
+    def subscribe(self, topics: Iterable[str], start: str = NOW) -> list[str]:
+        """Take part in these topics, with one new card for all, and read their streams from NOW or from the
+        EARLIEST event on; those for which there was room."""
         mine, added = set(self.book.topics_of(ME)), []
         room = CARD_BYTES_MAX - names_bytes(mine)
         for topic in dict.fromkeys(topics):
@@ -223,6 +243,8 @@ class Driver:
                 self.book.topics.leave(number)
         if not mine.issuperset(added):
             self._renew(mine.union(added))
+        for topic in added:
+            self.streams.follow(topic, start)
         return added
 
     def unsubscribe(self, topic: str) -> None:
@@ -231,11 +253,12 @@ class Driver:
         if number is not None and topic in self.book.topics_of(ME):
             self._reachable.discard(number)
             self._handle(Unsubscribe(number))
+            self.streams.unfollow(topic)
             self.book.topics.leave(number)
             self._renew(set(self.book.topics_of(ME)) - {topic})
 
     def publish(self, hand: Iterable[Sealed]) -> list[int]:
-        """Send events of one's own on their way; how many peers each was handed to."""
+        """Send events of one's own, outside of streams, on their way; how many peers each was handed to."""
         parcels = []
         try:
             for sealed in hand:
@@ -312,7 +335,7 @@ class Driver:
         """A peer is gone: nobody waits for its answer."""
         if number in self.machine.partners():
             self._gone.add(number)
-        self._handle(PeerLost(number))
+        self.streams.handle(PeerLost(number))
 
     def on_refused(self, reason: str) -> None:
         """The transport turned something away."""
@@ -326,9 +349,14 @@ class Driver:
             self._take(peer, decode(data))
         except RemoteError as error:
             self.counters[f"refused: {error}"] += 1
-            if not isinstance(error, Misunderstanding) and self._conduct.blame(peer):
-                self.transport.shun(peer)
-                self.on_unreachable(peer)
+            if not isinstance(error, Misunderstanding):
+                self.blame(peer)
+
+    def blame(self, peer: bytes) -> None:
+        """A peer did what no honest node does."""
+        if self._conduct.blame(peer):
+            self.transport.shun(peer)
+            self.on_unreachable(peer)
 
     def _introduce_myself(self, peer: bytes, address: Address | None = None) -> None:
         own = self.book.describe(ME, 0)
@@ -350,6 +378,8 @@ class Driver:
                 number = self.book.number_of(peer)
                 if number != NOBODY:
                     self._lose(number)
+            case Other():
+                self.streams.take(peer, frame)
 
     def _meet(self, peer: bytes, frame: Introduction) -> None:
         """Somebody introduces itself; a node that knows nobody begins with it."""
@@ -361,7 +391,8 @@ class Driver:
         if self.book.id_of(number) != peer:
             raise RemoteError("speaks for another peer")
         if self.machine.cyclon.view.size == 0 and number != ME:
-            self._handle(Start((number,)))
+            self.streams.handle(Start((number,)))
+        self.streams.meet(number)
         self.joined.set()
 
     def welcome(self, peer: bytes) -> bool:
@@ -390,11 +421,12 @@ class Driver:
             self.counters["events received again"] += 1
             return
         sealed = read_sealed(block, cid, seal)
+        if sealed.record.height:
+            raise RemoteError("event of a stream among those of none")
         topic = self.book.topics.number_of(sealed.record.topic)
         if topic is None or not self.machine.subscribes(topic):
-            if self._conduct.is_news(peer):
-                self._introduce_myself(peer)
-            raise Misunderstanding("event on a topic that is not subscribed to")
+            self.refuse_topic(peer)
+            return
         if not self._checker.holds(sealed):
             raise RemoteError("forged event")
         if not self._replays.is_new(sealed.record.publisher, sealed.record.sequence):
@@ -402,7 +434,26 @@ class Driver:
         event = Received(sender, PolderCastEvent(topic, number, hops))
         self._handle_event(sealed, Parcel(block, seal), event)
 
+    def refuse_topic(self, peer: bytes) -> None:
+        """A peer sent an event on a topic that is not subscribed to; RemoteError when it ought to know."""
+        if self._conduct.is_news(peer):
+            self._introduce_myself(peer)
+        self.counters[UNWANTED] += 1
+
     # In and out of the machine.
+
+    def now_us(self) -> int:
+        """The time, of a clock that never goes back."""
+        return self._clock.now_us()
+
+    def count_others(self) -> int:
+        """How many other nodes there are, as far as is known; 0 while it has lost all of them."""
+        alone = self.machine.cyclon.view.size == 0 and not self.transport.links()
+        return 0 if alone else len(self.book.known())
+
+    def linked(self) -> set[int]:
+        """The peers that there are links to."""
+        return {self.book.number_of(peer) for peer in self.transport.links()} - {NOBODY}
 
     def _handle_event(self, sealed: Sealed, parcel: Parcel, event: Event) -> None:
         """Handle something about one event; what is sent of it waits in the outbox."""
@@ -414,9 +465,9 @@ class Driver:
 
     def _handle(self, event: Event) -> None:
         for effect in self.machine.handle(event, self._clock.now_us()):
-            self._carry_out(effect)
+            self.carry_out(effect)
 
-    def _carry_out(self, effect: Effect) -> None:
+    def carry_out(self, effect: Effect) -> None:
         match effect:
             case Send(to, PolderCastEvent(hops=hops), otherwise):
                 assert self._current is not None
@@ -436,9 +487,9 @@ class Driver:
                 self.counters[name] += by
 
     def _send(self, to: int, message: Message) -> bool:
-        return self._send_frame(to, encode(self._codec.pack(self.book.id_of(to), message)))
+        return self.send_frame(to, encode(self._codec.pack(self.book.id_of(to), message)))
 
-    def _send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
+    def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
         """Send a frame; ``things``: messages or events in it."""
         peer = self.book.id_of(to)
         try:
@@ -474,6 +525,9 @@ class Driver:
         return waited_us < (PATIENCE_PERIODS if linked else DIAL_PERIODS) * self._period_us
 
     def _fire(self, name: str) -> None:
+        if name in STREAM_TIMERS:
+            self.streams.fire(name)
+            return
         if self._waits_for(name):
             self.counters["exchanges held back"] += 1
             self._set_timer(name, self._period_us // LOOKS_A_PERIOD)

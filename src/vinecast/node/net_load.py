@@ -7,7 +7,8 @@ from itertools import repeat
 
 from vinecast.node.net_messages import PublishedMuch, PublishMuch
 from vinecast.node.node import Node
-from vinecast.node.publisher import OverloadedError, Receipt
+from vinecast.node.publisher import OverloadedError
+from vinecast.node.receipt import Receipt
 from vinecast.node.subscription import Subscription
 
 HAND_MAX = 20  # ours: events that are published at once when it is late; fewer than wait for any reader
@@ -52,6 +53,6 @@ async def publish_much(node: Node, order: PublishMuch) -> PublishedMuch:
 
 async def _publish(node: Node, topic: str, payload: bytes) -> Receipt | None:
     try:
-        return await node.publish(topic, payload)
+        return await node.publish(topic, payload, durable=False)
     except OverloadedError:
         return None

@@ -115,7 +115,9 @@ class Worker:
                 case PublishOn(number, topic, event):
                     if number in self._members:
                         with contextlib.suppress(OverloadedError):  # the node has counted it
-                            await self._members[number].node.publish(topic, MARK + b"%d" % event)
+                            await self._members[number].node.publish(
+                                topic, MARK + b"%d" % event, durable=False
+                            )
                             self._published += 1
                 case Follow(number, topic, pause_s):
                     await self._follow(self._members[number], topic, pause_s)

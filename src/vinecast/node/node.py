@@ -22,6 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
+from vinecast.core.blocks import cid_from_text
 from vinecast.core.errors import InputError
 from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
 from vinecast.core.seals import Sealed
@@ -31,13 +32,21 @@ from vinecast.node.config import NodeConfig
 from vinecast.node.driver import Driver
 from vinecast.node.identity import Identity
 from vinecast.node.peers import ME
-from vinecast.node.publisher import Headers, Payload, Publisher, Receipt
+from vinecast.node.publisher import Headers, Payload, Publisher
+from vinecast.node.reading import Reading, Start
+from vinecast.node.receipt import Receipt
 from vinecast.node.store import Store
+from vinecast.node.streams_live import StreamPlace
+from vinecast.node.streams_retention import Retainer
+from vinecast.node.streams_store import StreamStore
+from vinecast.node.streams_volatile import VolatileStreams
 from vinecast.node.subscription import Event, Subscription
 from vinecast.node.tls_transport import TlsTransport
-from vinecast.node.topics import Pattern
+from vinecast.node.topic_names import TopicNames
+from vinecast.node.topics import Pattern, check_topic
 from vinecast.node.transport import Transport
 from vinecast.node.warm_up import is_warm, warm_up
+from vinecast.protocols.streams import EARLIEST, NOW
 
 log = logging.getLogger("vinecast.node")
 
@@ -117,6 +126,8 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         self._driver: Driver | None = None
         self._store: Store | None = None
+        self._streams: StreamPlace | None = None
+        self._names: TopicNames | None = None
         self._unread = 0
         self._closed = False
         self.join_trouble: dict[str, str] = {}
@@ -131,8 +142,9 @@ class Node:
         try:
             await self._start()
         except BaseException:
-            if self._store is not None:
-                await self._store.close()
+            for store in (self._streams, self._store):
+                if store is not None:
+                    await store.close()
             raise
         return self
 
@@ -146,8 +158,10 @@ class Node:
         identity, config = self._identity, self.config
         if self._folder is None:
             self._store = await Store.in_memory(identity.id, config.store)
+            self._streams = VolatileStreams(self._kept)
         else:
             self._store = await Store.open(self._folder, identity.id, config.store)
+            self._streams = await StreamStore.open(self._folder, identity.id, config.streams, self._kept)
         if self._transport is None:
             self._transport = TlsTransport(
                 identity, self._listen, self.network, config.transport, advertise=self._advertise
@@ -164,6 +178,9 @@ class Node:
             seed=int.from_bytes(os.urandom(7), "big"),
             network=self.network,
             deliver=self._take,
+            read=self._read_event,
+            store=self._streams,
+            keepers=config.keepers,
             peers=config.peers,
             topics=config.topics,
             traced=config.traced,
@@ -172,14 +189,25 @@ class Node:
             on_card=self._note_card,
         )
         self._driver.recall((session.on_us, session.last_us) for session in self._store.sessions())
-        self._publisher = Publisher(identity, self.network, self._driver, self._store, config.publish_wait_s)
+        self._publisher = Publisher(
+            identity, self.network, self._driver, self._store, config.publish_wait_s, config.holders
+        )
         await self._driver.start()
         self._driver.subscribe(self._store.subscriptions())
+        streams = self._driver.streams
+        streams.resume()
+        self._names = TopicNames(identity, self.network, self._store, streams.keepers, streams.do)
+        self._names.begin()
         assert self._store is not None
         self._store.mark_on(time.time_ns() // 1000)
         company = Company(self._driver, self._store, self._join, config.transport.dial_s, self.join_trouble)
-        works = (company.keep(), self._keep_following(), self._keep_books())
+        retainer = Retainer(self._streams, lambda topic: config.retention, self._driver.now_us)
+        works = (company.keep(), self._keep_following(), self._keep_books(), retainer.run())
         self._tasks = [asyncio.create_task(work) for work in works]
+
+    def _kept(self, cids: tuple[bytes, ...]) -> None:
+        """The store of streams says what is safe."""
+        self.driver.streams.kept(cids)
 
     def _note_card(self, version: int) -> None:
         """Remember a card's version: the next one must be higher, whatever the clock says then."""
@@ -201,6 +229,9 @@ class Node:
             subscription.end()
         if self._driver is not None:
             self._note_peers()
+            assert self._streams is not None
+            self._driver.streams.stop()
+            await self._streams.close()  # first, so that publishers hear what is safe here
             await self._driver.leave(self.config.leave_s)
         if self._store is not None:
             self._store.mark_off(time.time_ns() // 1000)
@@ -227,6 +258,13 @@ class Node:
         self.driver  # noqa: B018  (says so when the node has not been started)
         assert self._publisher is not None
         return self._publisher
+
+    @property
+    def names(self) -> TopicNames:
+        """What topics are: create, show, add to, fork them, and see their history."""
+        self.driver  # noqa: B018  (says so when the node has not been started)
+        assert self._names is not None
+        return self._names
 
     @property
     def id(self) -> bytes:
@@ -281,25 +319,40 @@ class Node:
 
     # Publishing.
 
-    async def publish(self, topic: str, payload: Payload, headers: Headers | None = None) -> Receipt:
-        """Publish an event. Waits while neighbours cannot take more; OverloadedError when that lasts."""
-        return await self.publisher.publish(topic, payload, headers)
+    async def publish(
+        self, topic: str, payload: Payload, headers: Headers | None = None, durable: bool = True
+    ) -> Receipt:
+        """Publish an event. Waits while neighbours cannot take more; OverloadedError when that lasts.
+
+        A durable event becomes part of its topic's stream: the receipt comes when it is safe on this node and
+        with ``NodeConfig.holders`` others, or after ``publish_wait_s``, and says how many hold it. Another is
+        sent once to those who are there, and kept by nobody.
+        """
+        return await self.publisher.publish(topic, payload, headers, durable)
 
     async def publish_all(
-        self, topic: str, payloads: Iterable[Payload], headers: Headers | None = None
+        self, topic: str, payloads: Iterable[Payload], headers: Headers | None = None, durable: bool = True
     ) -> list[Receipt]:
         """Publish many events of a topic, in order, which is much cheaper than one by one.
 
         When one of them is refused, those before it have been published.
         """
-        return await self.publisher.publish_all(topic, payloads, headers)
+        return await self.publisher.publish_all(topic, payloads, headers, durable)
 
     # Subscribing.
 
-    def subscribe(self, topic: str) -> Subscription:
-        """Read a topic, or all that fit a pattern (``sports/#``, ``+/tennis``) and that the node knows."""
+    def subscribe(self, topic: str, start: Start = NOW, consumer: str | None = None) -> Subscription:
+        """Read a topic, or all that fit a pattern (``sports/#``, ``+/tennis``) and that the node knows.
+
+        Of durable events, begin with those published from "now" on, with the "earliest" that is kept
+        anywhere, or after the one with this offset or id. A ``consumer`` goes on after what it acknowledged
+        last (``Subscription.ack``), and only the first time at the start.
+        """
         driver, pattern = self.driver, Pattern.parse(topic)
-        subscription = Subscription(pattern, self.config.waiting, self._ready, self._close)
+        if self._closed:
+            raise InputError("the node is closed")
+        reading = Reading(driver.streams, start, consumer, pattern.is_plain)
+        subscription = Subscription(pattern, self.config.waiting, self._ready, self._close, reading)
         if pattern.is_plain:
             if not self._read([topic], subscription):
                 raise InputError(f"there is no room for one more topic ({topic[:80]!r})")
@@ -310,11 +363,47 @@ class Node:
             self._read(pattern.choose(driver.book.topics.known()), subscription)
         return subscription
 
+    def log(self, topic: str, after: str | None = None, count: int = 100) -> list[Event]:
+        """What this node keeps of a topic's stream, in the order that all nodes share; ``after``: the id of
+        an event of it."""
+        store, place = self.driver.streams.store, (0, b"")
+        check_topic(topic)
+        if after is not None:
+            cid = cid_from_text(after)
+            place = store.height_of(topic, cid), cid
+            if not place[0]:
+                raise InputError(f"this node knows no event {after} of {topic!r}")
+        return [Event(sealed, -1, position) for position, sealed in store.in_order(topic, place, count)]
+
+    async def caught_up(self, topic: str) -> None:
+        """Wait until this node has all of a topic's stream that others tell of; some cycles at the least,
+        since they have to be found first."""
+        driver = self.driver
+        since = driver.book.cycle
+        while driver.streams.is_alone(topic) and driver.book.cycle - since < JOINING_CYCLES:
+            if not await driver.next_cycle():
+                return
+        since = driver.book.cycle
+        while driver.book.cycle - since < self.config.alone_cycles or not driver.streams.is_level(topic):
+            if not await driver.next_cycle():
+                return
+
     def _read(self, topics: list[str], subscription: Subscription) -> list[str]:
         """Let a subscription have these topics; those for which there was room."""
-        found = self.driver.subscribe(topics[:FOLLOWED_A_CYCLE])
+        reading = subscription.reading
+        assert reading is not None
+        topics = topics[:FOLLOWED_A_CYCLE]
+        for topic in topics:
+            reading.begin(topic)
+            if reading.follows == EARLIEST:
+                for other in self._subscriptions.get(topic, ()):
+                    assert other.reading is not None
+                    other.reading.leave_out(topic, self.driver.streams.store.state(topic).floor)
+        found = self.driver.subscribe(topics, reading.follows)
         for topic in found:
             self._subscriptions.setdefault(topic, []).append(subscription)
+        for topic in set(topics).difference(found):
+            reading.end(topic)
         return found
 
     async def unsubscribe(self, topic: str) -> None:
@@ -330,6 +419,8 @@ class Node:
         for topic, readers in list(self._subscriptions.items()):
             if subscription in readers:
                 readers.remove(subscription)
+                if subscription.reading is not None:
+                    subscription.reading.end(topic)
                 if not readers:
                     self._leave(topic)
 
@@ -349,12 +440,12 @@ class Node:
             if not driver.joined.is_set() and driver.book.cycle < patience:
                 since = driver.book.cycle  # nobody has been met yet: whether anybody is there is not known
             mine = [topic for topic, readers in self._subscriptions.items() if subscription in readers]
-            if all(map(driver.is_ready, mine)):
-                return
-            if driver.book.cycle - since >= self.config.alone_cycles and all(
-                driver.is_ready(topic) or driver.is_alone(topic) for topic in mine
-            ):
-                return
+            found = all(map(driver.is_ready, mine)) or (
+                driver.book.cycle - since >= self.config.alone_cycles
+                and all(driver.is_ready(topic) or driver.is_alone(topic) for topic in mine)
+            )
+            if found and all(map(driver.streams.is_open, mine)):
+                return  # where streams begin must be clear: else what is published now may count as older
             if not await driver.next_cycle():
                 raise InputError("the node was closed before the subscription was ready")
 
@@ -368,6 +459,15 @@ class Node:
         for subscription in readers:
             if not subscription.offer(event):
                 self.driver.counters["dropped: reader too slow"] += 1
+
+    def _read_event(self, sealed: Sealed, hops: int, position: int) -> None:
+        """Give an event of a stream to its readers."""
+        readers = self._subscriptions.get(sealed.record.topic)
+        if not readers:
+            self._unread += 1
+            return
+        for subscription in readers:
+            subscription.read(sealed, hops, position)
 
     def _readers(self) -> list[Subscription]:
         found = {id(one): one for readers in self._subscriptions.values() for one in readers}
@@ -402,6 +502,7 @@ class Node:
             wait_s = min(2 * wait_s, MINUTE_S)
             self._store.mark_still_on(time.time_ns() // 1000)
             self._note_peers()
+            self.names.renew()
 
     def _note_peers(self) -> None:
         assert self._store is not None

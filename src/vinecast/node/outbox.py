@@ -22,12 +22,21 @@ class Parcel:
         self.taken = 0
 
 
+def event_frame(hops: int, parcels: Sequence[Parcel]) -> bytes:
+    """The frame of some events."""
+    return encode(EventFrame(min(hops, HOPS_MAX), tuple([parcel.event for parcel in parcels])))
+
+
 class Outbox:
     """One node's. ``send`` takes a peer, a frame and the number of events in it, and says whether the frame
-    will go out."""
+    will go out; ``make_frame`` makes the frame of some events."""
 
-    def __init__(self, send: Callable[[int, bytes, int], bool]) -> None:
-        self._send = send
+    def __init__(
+        self,
+        send: Callable[[int, bytes, int], bool],
+        make_frame: Callable[[int, Sequence[Parcel]], bytes] = event_frame,
+    ) -> None:
+        self._send, self._make_frame = send, make_frame
         self._waiting: dict[tuple[int, int], list[tuple[Parcel, int]]] = {}
         """Peer and hops → what goes there, and to whom instead if it cannot be reached."""
 
@@ -46,7 +55,7 @@ class Outbox:
                     parcels = tuple([parcel for parcel, _ in some])
                     frame = frames.get((hops, parcels))
                     if frame is None:
-                        frame = frames[hops, parcels] = event_frame(hops, parcels)
+                        frame = frames[hops, parcels] = self._make_frame(hops, parcels)
                     if self._send(peer, frame, len(some)):
                         for parcel in parcels:
                             parcel.taken += 1
@@ -54,11 +63,6 @@ class Outbox:
                     for parcel, otherwise in some:
                         if otherwise != NOBODY:
                             self.put(otherwise, hops, parcel, NOBODY)
-
-
-def event_frame(hops: int, parcels: Sequence[Parcel]) -> bytes:
-    """The frame of some events."""
-    return encode(EventFrame(min(hops, HOPS_MAX), tuple([parcel.event for parcel in parcels])))
 
 
 def cuts(parcels: Sequence[Parcel]) -> Iterator[tuple[int, int]]:

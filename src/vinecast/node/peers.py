@@ -154,6 +154,8 @@ class PeerBook:
         self.held: set[int] = set()
         """Numbers met since the last ``release``, which no view holds yet and which nobody may take away."""
         self._public, self._sign, self._verify, self._network = public, sign, verify, network
+        self.points = np.zeros(peers, dtype=np.uint64)
+        """Where peers are for Kademlia: the first 64 bits of their ids. [peer]"""
         self._number: dict[bytes, int] = {}
         self._ids: list[bytes] = [b""] * peers
         self._cards: list[Card | None] = [None] * peers
@@ -314,7 +316,9 @@ class PeerBook:
     def _take_number(self, number: int, peer: bytes) -> None:
         self._number[peer] = number
         self._ids[number] = peer
-        self.profiles.place[number] = place_of(int.from_bytes(peer[:8], "big"))
+        point = int.from_bytes(peer[:8], "big")
+        self.points[number] = point
+        self.profiles.place[number] = place_of(point)
 
     def _set_topics(self, number: int, names: tuple[str, ...]) -> None:
         """Give a peer these topics. Those for which there is no room are left out of its profile."""

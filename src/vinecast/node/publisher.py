@@ -8,14 +8,14 @@ that lasts.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from vinecast.core.blocks import cid_text
 from vinecast.core.errors import InputError, VinecastError
 from vinecast.core.records import EventRecord
 from vinecast.core.seals import BATCH_MAX, Sealed, seal_events
 from vinecast.node.driver import Driver
 from vinecast.node.identity import Identity
+from vinecast.node.publisher_durable import OUTSTANDING_MAX, DurablePublisher
+from vinecast.node.receipt import Receipt
 from vinecast.node.store import Store
 from vinecast.node.topics import check_topic
 
@@ -31,34 +31,29 @@ class OverloadedError(VinecastError):
     """The neighbours cannot take more at the moment: the event was not published. Try again later."""
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What became of a publication, as far as the publisher can know."""
-
-    cid: bytes
-    """The event's content id."""
-    neighbours: int
-    """Peers that it was handed to."""
-
-    @property
-    def id(self) -> str:
-        """The content id as people write it."""
-        return cid_text(self.cid)
-
-
 class Publisher:
     """One node's. ``wait_s``: how long a publisher waits for slow neighbours before it is told."""
 
-    def __init__(self, identity: Identity, network: str, driver: Driver, store: Store, wait_s: float) -> None:
+    def __init__(
+        self, identity: Identity, network: str, driver: Driver, store: Store, wait_s: float, holders: int
+    ) -> None:
         self._public, self._sign = identity.public, identity.sign
         self._network, self._driver, self._store, self._wait_s = network, driver, store, wait_s
+        self._durable = DurablePublisher(
+            network, identity.sign, driver.streams, holders, driver.count_others, wait_s
+        )
         self._pending: list[tuple[EventRecord, asyncio.Future[Receipt]]] = []
         self._pending_bytes = 0
 
-    async def publish(self, topic: str, payload: Payload, headers: Headers | None = None) -> Receipt:
+    async def publish(
+        self, topic: str, payload: Payload, headers: Headers | None = None, durable: bool = True
+    ) -> Receipt:
         """See ``Node.publish``."""
         check_topic(topic)
         data = _bytes_of(payload)
+        if durable:
+            await self._wait_for_room(lambda: self._is_full(topic))
+            return await self._durable.put(await self._record(topic, data, headers))
         await self._wait_for_room(lambda: self._pending_bytes > HAND_BYTES or self._is_crowded(topic))
         record = await self._record(topic, data, headers)
         loop = asyncio.get_running_loop()
@@ -70,10 +65,12 @@ class Publisher:
         return await receipt
 
     async def publish_all(
-        self, topic: str, payloads: Iterable[Payload], headers: Headers | None = None
+        self, topic: str, payloads: Iterable[Payload], headers: Headers | None = None, durable: bool = True
     ) -> list[Receipt]:
         """See ``Node.publish_all``."""
         check_topic(topic)
+        if durable:
+            return await self._publish_all(topic, payloads, headers)
         receipts: list[Receipt] = []
         for hand in _hands(map(_bytes_of, payloads)):
             await self._wait_for_room(lambda: self._is_crowded(topic))
@@ -82,8 +79,23 @@ class Publisher:
             await asyncio.sleep(0)
         return receipts
 
+    async def _publish_all(
+        self, topic: str, payloads: Iterable[Payload], headers: Headers | None
+    ) -> list[Receipt]:
+        """Publish many events into a stream; so many at a time are without a receipt."""
+        receipts: list[asyncio.Future[Receipt]] = []
+        for hand in _hands(map(_bytes_of, payloads)):
+            while self._durable.outstanding >= OUTSTANDING_MAX:  # they get their receipts, late or not
+                await asyncio.sleep(LOOK_S)
+            await self._wait_for_room(lambda: self._is_full(topic))
+            receipts += [self._durable.put(await self._record(topic, data, headers)) for data in hand]
+            self._durable.flush()
+            await asyncio.sleep(0)
+        return list(await asyncio.gather(*receipts))
+
     def close(self) -> None:
         """Those who wait for a receipt will get none."""
+        self._durable.close()
         for _, receipt in self._pending:
             if not receipt.done():
                 receipt.set_exception(InputError("the node was closed before the event was published"))
@@ -101,6 +113,11 @@ class Publisher:
 
     def _is_crowded(self, topic: str) -> bool:
         return self._driver.is_crowded(topic, CROWDED)
+
+    def _is_full(self, topic: str) -> bool:
+        """Whether neighbours or the disk are too slow."""
+        streams, waiting = self._driver.streams, self._durable.outstanding
+        return self._is_crowded(topic) or streams.is_crowded or waiting >= OUTSTANDING_MAX
 
     async def _wait_for_room(self, is_full: Callable[[], bool]) -> None:
         """Make a publisher feel that its neighbours are slow."""

@@ -15,6 +15,7 @@ import dataclasses
 import json
 import os
 import tomllib
+import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -154,6 +155,8 @@ def _value_of(path: tuple[str, ...], text: str) -> Any:
     elif path[0] in _OWN:
         cls = Settings
     hint = typing.get_type_hints(cls).get(path[-1])
+    if typing.get_origin(hint) is types.UnionType:  # with None, for what need not be set
+        hint = typing.get_args(hint)[0]
     if typing.get_origin(hint) is tuple:
         return [part.strip() for part in text.split(",") if part.strip()]
     if hint in (int, float, bool):

@@ -12,9 +12,12 @@ from typing import Any, Self
 
 from vinecast.core.errors import InputError
 from vinecast.node.node import Node
+from vinecast.node.reading import Start
 from vinecast.node.subscription import Event, Subscription
+from vinecast.protocols.streams import NOW
 
 WAITING = 64  # ours: news that wait here
+LOG_BYTES = 1024 * 1024  # ours: of events in one answer
 REMEMBERED = 10_000  # ours: events that two subscriptions of a stream may both get
 
 News = dict[str, Any]
@@ -28,6 +31,7 @@ def event_told(event: Event) -> News:
         "publisher": event.publisher.hex(),
         "time": event.time.isoformat(),
         "hops": event.hops,
+        "offset": event.offset,
         "headers": {
             key: value if isinstance(value, str) else {"data": _base64(value)}
             for key, value in event.headers.items()
@@ -37,6 +41,18 @@ def event_told(event: Event) -> News:
         told["text"] = event.payload.decode()
     except UnicodeDecodeError:
         told["data"] = _base64(event.payload)
+    return told
+
+
+def log_told(events: Iterable[Event]) -> list[News]:
+    """Events of a stream for JSON, as many as one line should hold; one at least, if there is any."""
+    told: list[News] = []
+    size = 0
+    for event in events:
+        size += len(event.sealed.block)
+        if told and size > LOG_BYTES:
+            break
+        told.append({**event_told(event), "height": event.sealed.record.height})
     return told
 
 
@@ -54,17 +70,26 @@ class Stream:
         self._tasks = [asyncio.create_task(self._pass_all_on()), asyncio.create_task(self._say_when_ready())]
 
     @classmethod
-    async def open(cls, node: Node, topics: Iterable[str]) -> Self:
+    async def open(
+        cls, node: Node, topics: Iterable[str], start: Start = NOW, consumer: str | None = None
+    ) -> Self:
         """Subscribe to all of these topics and patterns, or, with an InputError, to none."""
         subscriptions: list[Subscription] = []
         try:
             for topic in dict.fromkeys(topics):
-                subscriptions.append(node.subscribe(topic))  # noqa: PERF401  (one may be refused)
+                one = node.subscribe(topic, start, consumer)
+                subscriptions.append(one)
         except BaseException:
             for subscription in subscriptions:
                 await subscription.close()
             raise
         return cls(subscriptions)
+
+    def ack(self, topic: str, offset: int) -> None:
+        """The consumer is done with an event that was passed on, and with all before it."""
+        reading = self.subscriptions[0].reading
+        if reading is not None:
+            reading.ack(topic, offset)
 
     async def next(self) -> News | None:
         """What is new; None when nothing will be any more."""

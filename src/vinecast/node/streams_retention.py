@@ -24,9 +24,10 @@ class Retainer:
         store: StreamStore | VolatileStreams,
         limits_of: Callable[[str], Retention],
         clock: Callable[[], int],
-        every_s: float = EVERY_S,
+        every_s: float | None = None,
     ) -> None:
-        self._store, self._limits_of, self._clock, self._every_s = store, limits_of, clock, every_s
+        self._store, self._limits_of, self._clock = store, limits_of, clock
+        self._every_s = EVERY_S if every_s is None else every_s
 
     async def run(self) -> None:
         """Go round until cancelled."""

@@ -118,6 +118,11 @@ class StreamStore(StreamsView):
         """Whether too much waits to be written: nothing more is taken."""
         return self._writer.waiting >= self._waiting_max
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether half of that waits: whoever can should wait too."""
+        return self._writer.waiting >= self._waiting_max // 2
+
     async def room(self) -> None:
         """Wait while the store is full."""
         while self.is_full and not self._closed:

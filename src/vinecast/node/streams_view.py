@@ -44,6 +44,11 @@ class StreamsView:
         stream = self._find(topic)
         return EMPTY if stream is None else stream.book.state
 
+    def weight(self, topic: str) -> int:
+        """Bytes of a stream that are kept."""
+        stream = self._find(topic)
+        return 0 if stream is None else stream.book.size
+
     def topics(self) -> list[str]:
         """All streams that something is known of, by name."""
         return sorted({*self._reader.topics(), *self._streams})

@@ -1,7 +1,7 @@
 """The streams of a node without a folder: as ``node/streams_store``, but in memory, and gone when it ends.
 
 What is kept counts as safe in the next turn of the loop. There is no disk to wait for: the store is full when
-it holds as many bytes as it may, until retention makes room.
+it holds as many bytes as it may, until retention makes room, or whoever owns it thins it out.
 """
 
 import asyncio
@@ -34,6 +34,22 @@ class VolatileStreams(MemoryStreams):
         """Whether nothing more is taken."""
         return self.size >= self._bytes_max
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it should be thinned out."""
+        return 4 * self.size >= 3 * self._bytes_max
+
+    def thin_out(self) -> None:
+        """Forget the oldest half of the largest stream, and again, until half of all room is free."""
+        self._commit()
+        while 2 * self.size > self._bytes_max:
+            topic = max(self.topics(), key=lambda topic: (self.weight(topic), topic))
+            told = self.retain(topic, Retention(bytes=max(1, self.weight(topic) // 2)), 0)
+            if told is None:
+                break
+            self._count(told)
+        self.commit()
+
     async def room(self) -> None:
         """Wait while the store is full."""
         while self.is_full:
@@ -59,10 +75,13 @@ class VolatileStreams(MemoryStreams):
         told = self.retain(topic, retention, now_us)
         if told is not None:
             self.commit()
-            self.counters["forgotten"] += told.events
-            self.counters["forgotten unread"] += sum(told.unread.values())
-            self._has_room.set()
+            self._count(told)
         return told
+
+    def _count(self, told: Forgotten) -> None:
+        self.counters["forgotten"] += told.events
+        self.counters["forgotten unread"] += sum(told.unread.values())
+        self._has_room.set()
 
     async def close(self) -> None:
         """Tell what was kept, and that is all."""

@@ -2,7 +2,8 @@
 
 The node never waits for a reader. What a reader does not take in time waits in a queue that is bounded in
 events and in bytes; when that is full, further events are dropped and counted (``dropped``), and the reader
-goes on with those that came first.
+goes on with those that came first. Events of streams are not dropped: they lie in the store, and are read
+from there later (``node/reading``).
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from vinecast.core.blocks import cid_text
 from vinecast.core.seals import Sealed
+from vinecast.node.reading import Reading
 from vinecast.node.topics import Pattern
 
 WAITING_BYTES = 64 * 1024 * 1024
@@ -27,7 +29,9 @@ class Event(Struct, frozen=True, gc=False):
 
     sealed: Sealed
     hops: int
-    """Links that it travelled."""
+    """Links that it travelled; −1 for one that was fetched or read again."""
+    offset: int = 0
+    """Its place in its topic's stream on this node, from 1; 0 outside of streams."""
 
     @property
     def id(self) -> str:
@@ -69,11 +73,14 @@ class Subscription:
         waiting: int,
         ready: Callable[["Subscription"], Awaitable[None]],
         close: Callable[["Subscription"], Awaitable[None]],
+        reading: Reading | None = None,
     ) -> None:
         self.pattern = pattern
         self.dropped = 0
         """Events that found no room to wait."""
         self._waiting = waiting
+        self.reading = reading
+        """How far it has come in streams; None where there are none."""
         self._waiting_bytes = 0
         self._events: deque[Event] = deque()
         self._came = asyncio.Event()
@@ -115,6 +122,31 @@ class Subscription:
         self._events.append(event)
         return True
 
+    def read(self, sealed: Sealed, hops: int, position: int) -> None:
+        """Let an event of a stream wait for the reader, or be read later."""
+        topic, reading = sealed.record.topic, self.reading
+        if self._closed or reading is None:
+            return
+        has_room = len(self._events) < self._waiting and self._waiting_bytes < WAITING_BYTES
+        if not has_room or not reading.is_next(topic, position):
+            reading.fall_behind(topic)
+            self._came.set()
+            return
+        reading.advance(topic, position)
+        if reading.wants(sealed):
+            self._put(Event(sealed, hops, position))
+
+    def _put(self, event: Event) -> None:
+        self._waiting_bytes += len(event.sealed.block)
+        self._came.set()
+        self._events.append(event)
+
+    async def ack(self, event: Event) -> None:
+        """Say that the consumer is done with an event of a stream and with all before it: after a restart it
+        goes on behind that. It is written down soon; a crash before means that events come again."""
+        if self.reading is not None:
+            self.reading.ack(event.topic, event.offset)
+
     def end(self) -> None:
         """No more events will come."""
         self._closed = True
@@ -127,6 +159,9 @@ class Subscription:
         while not self._events:
             if self._closed:
                 raise StopAsyncIteration
+            if self.reading is not None and self.reading.is_behind:
+                self.reading.catch_up(lambda sealed, position: self._put(Event(sealed, -1, position)))
+                continue
             self._came.clear()
             await self._came.wait()
         event = self._events.popleft()

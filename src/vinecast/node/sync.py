@@ -23,8 +23,10 @@ from vinecast.core.errors import InputError
 from vinecast.node.config import NodeConfig
 from vinecast.node.loop import new_event_loop
 from vinecast.node.node import Node, Peer
-from vinecast.node.publisher import Receipt
+from vinecast.node.reading import Start
+from vinecast.node.receipt import Receipt
 from vinecast.node.subscription import Event, Subscription
+from vinecast.protocols.streams import NOW
 
 T = TypeVar("T")
 
@@ -108,18 +110,36 @@ class SyncNode:
         return self.ask(self.node.stats)
 
     def publish(
-        self, topic: str, payload: bytes | str, headers: Mapping[str, str | bytes] | None = None
+        self,
+        topic: str,
+        payload: bytes | str,
+        headers: Mapping[str, str | bytes] | None = None,
+        durable: bool = True,
     ) -> Receipt:
-        """Publish an event. Waits while neighbours cannot take more; OverloadedError when that lasts."""
-        return self.do(lambda: self.node.publish(topic, payload, headers))
+        """Publish an event; see ``Node.publish``."""
+        return self.do(lambda: self.node.publish(topic, payload, headers, durable))
 
-    def publish_all(self, topic: str, payloads: Iterable[bytes | str]) -> list[Receipt]:
+    def publish_all(
+        self,
+        topic: str,
+        payloads: Iterable[bytes | str],
+        headers: Mapping[str, str | bytes] | None = None,
+        durable: bool = True,
+    ) -> list[Receipt]:
         """Publish many events of a topic at once, which is much faster than one by one."""
-        return self.do(lambda: self.node.publish_all(topic, payloads))
+        return self.do(lambda: self.node.publish_all(topic, payloads, headers, durable))
 
-    def subscribe(self, topic: str) -> "SyncSubscription":
-        """Read a topic, or all that fit a pattern and that the node knows."""
-        return SyncSubscription(self, self.ask(lambda: self.node.subscribe(topic)))
+    def subscribe(self, topic: str, start: Start = NOW, consumer: str | None = None) -> "SyncSubscription":
+        """Read a topic, or all that fit a pattern and that the node knows; see ``Node.subscribe``."""
+        return SyncSubscription(self, self.ask(lambda: self.node.subscribe(topic, start, consumer)))
+
+    def log(self, topic: str, after: str | None = None, count: int = 100) -> list[Event]:
+        """What the node keeps of a topic's stream, in the order that all nodes share."""
+        return self.ask(lambda: self.node.log(topic, after, count))
+
+    def caught_up(self, topic: str) -> None:
+        """Wait until the node has all of a topic's stream that others tell of."""
+        self.do(lambda: self.node.caught_up(topic))
 
     def unsubscribe(self, topic: str) -> None:
         """Leave a topic, whoever reads it."""
@@ -210,6 +230,10 @@ class SyncSubscription:
         if not self._here:
             raise StopIteration
         return self._here.popleft()
+
+    def ack(self, event: Event) -> None:
+        """Say that the consumer is done with an event and all before it."""
+        self._node.do(lambda: self._subscription.ack(event))
 
     def close(self) -> None:
         """Read no more. What waits can still be read; then the iteration ends."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from vinecast.core.errors import RemoteError
 
@@ -100,7 +100,13 @@ class Introduction(Struct, array_like=True, frozen=True, tag=3):
     sender: Entry
 
 
-Frame = Gossip | EventFrame | Leaving | Introduction
+class Other(Struct, array_like=True, frozen=True, tag=4):
+    """A message about streams, or of Kademlia: see ``node/streams_wire``."""
+
+    body: Raw
+
+
+Frame = Gossip | EventFrame | Leaving | Introduction | Other
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Frame)

@@ -1,0 +1,498 @@
+"""Streams on a live node: the machine ``Durable`` over the node's PolderCast, with real messages, a store and
+Kademlia.
+
+The driver hands over what concerns streams; events outside of them never come here. What the machine keeps
+goes to the store, and what the store says is safe goes back to the machine, to whoever waits for a receipt,
+and to readers. When too much waits to be written nothing more is taken: others still have it, and it is
+fetched later.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from vinecast.core.blocks import cid_of
+from vinecast.core.errors import RemoteError
+from vinecast.core.events import Effect, Message, PeerLost, Received, Send, Start, Stop, TimerFired
+from vinecast.core.machine import NOBODY
+from vinecast.core.names import NameChecker
+from vinecast.core.seals import SealChecker, Sealed, event_number, read_sealed
+from vinecast.core.streams import Keep, Kept, SetFloor
+from vinecast.node import streams_wire as wire
+from vinecast.node.codec import Codec
+from vinecast.node.conduct import Misunderstanding
+from vinecast.node.identity import verify
+from vinecast.node.keepers import LOOKUPS_A_PERIOD, Keepers, table_config
+from vinecast.node.outbox import Outbox, Parcel
+from vinecast.node.peers import ME, PeerBook
+from vinecast.node.questions import Questions
+from vinecast.node.streams_codec import TableCodec, pack_stream, read_stream
+from vinecast.node.streams_store import StreamStore
+from vinecast.node.streams_volatile import VolatileStreams
+from vinecast.node.wire import HOPS_MAX, Other
+from vinecast.protocols.kademlia import MESSAGES as TABLE_MESSAGES
+from vinecast.protocols.kademlia import Kademlia
+from vinecast.protocols.kademlia.machine import JOIN_TIMER, TIMER
+from vinecast.protocols.kademlia.operations import TIMEOUT_TIMER
+from vinecast.protocols.streams import (
+    EARLIEST,
+    NOW,
+    STREAM_MESSAGES,
+    Acknowledged,
+    Blame,
+    Follow,
+    Hand,
+    Lower,
+    StreamHeads,
+    StreamPush,
+    StreamsConfig,
+    Unfollow,
+)
+from vinecast.protocols.streams import Keepers as KeptBy
+from vinecast.protocols.streams.machine import PERIOD
+from vinecast.protocols.streams.machine import TIMERS as REPAIR_TIMERS
+from vinecast.systems.durable import Durable, DurableEffect, DurableEvent, DurableInput, PublishSealed
+from vinecast.systems.durable_carriers import over_poldercast
+from vinecast.systems.poldercast import PolderCast, PolderCastEvent
+
+TIMERS = frozenset({*REPAIR_TIMERS, TIMER, JOIN_TIMER, TIMEOUT_TIMER})
+"""Timers that are fired here."""
+BEFORE_MAX = 1024
+"""Events of the time before that are told apart (ours)."""
+TOO_MUCH = "dropped: too much waits to be written"
+
+StreamPlace = StreamStore | VolatileStreams
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsSettings:
+    """What is set of streams."""
+
+    network: str
+    period_s: float
+    keepers: int
+
+
+class Host(Protocol):
+    """The driver, as far as it is needed here."""
+
+    counters: Counter[str]
+
+    def now_us(self) -> int:
+        """The time, of a clock that never goes back."""
+        ...
+
+    def carry_out(self, effect: Effect) -> None:
+        """What the node's machine asks for besides."""
+        ...
+
+    def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
+        """Send a frame; whether it will go out."""
+        ...
+
+    def blame(self, peer: bytes) -> None:
+        """A peer did what no honest node does."""
+        ...
+
+    def refuse_topic(self, peer: bytes) -> None:
+        """A peer sent an event on a topic that is not subscribed to."""
+        ...
+
+    def linked(self) -> Iterable[int]:
+        """The peers that there are links to."""
+        ...
+
+
+class Listener(Protocol):
+    """Who wants to know what becomes of the node's own events."""
+
+    def safe(self, cids: Sequence[bytes]) -> None:
+        """They are safe on this node."""
+        ...
+
+    def held(self, cid: bytes, holders: int) -> None:
+        """So many others hold one."""
+        ...
+
+
+Reader = Callable[[Sealed, int, int], object]
+"""Takes an event that is safe, how many links it travelled (−1: it was fetched), and its position."""
+
+
+class LiveStreams:
+    """One node's."""
+
+    def __init__(
+        self,
+        settings: StreamsSettings,
+        seed: int,
+        host: Host,
+        machine: PolderCast,
+        book: PeerBook,
+        cards: Codec,
+        checker: SealChecker,
+        store: StreamPlace,
+        reader: Reader,
+    ) -> None:
+        self.store = store
+        self.listener: Listener | None = None
+        self.durable = Durable(
+            StreamsConfig(period_s=settings.period_s),
+            seed,
+            ME,
+            over_poldercast(machine),
+            store,
+            lambda sealed: "" if checker.holds(sealed) else "forged event",
+            book.topics.number_of,
+        )
+        self.repair = self.durable.repair
+        self.repair.has_room = lambda: not store.is_crowded
+        self.keepers = Keepers(
+            table_config(settings.period_s, settings.keepers),
+            settings.keepers,
+            seed,
+            book.points,
+            settings.network,
+            NameChecker(verify, settings.network),
+            host.linked,
+            book.known,
+            lambda topic, peers: self._tell(KeptBy(topic, peers)),
+        )
+        self._host, self._machine, self._book, self._reader = host, machine, book, reader
+        self._table_codec = TableCodec(cards)
+        self._questions = Questions()
+        self._outboxes = {ack: Outbox(host.send_frame, partial(_carried, ack)) for ack in (False, True)}
+        self._parcels: dict[bytes, Parcel] = {}
+        """Of the events in hand."""
+        self._unsafe: dict[bytes, tuple[str, int]] = {}
+        """Kept and not safe yet → topic and position."""
+        self._safe: dict[str, int] = {}
+        """Topic → the last position that is safe, if anything was kept since the start."""
+        self._stopped = False
+        self._before: dict[str, set[bytes]] = {}
+        """Topic → events that others had when this node began with it."""
+        self._since_us: dict[str, int] = {}
+        """Topic → when that was."""
+
+    # What the application asks for.
+
+    def follow(self, topic: str, start: str = NOW) -> None:
+        """Read a topic's stream; one that was begun with NOW can be had from its beginning after all."""
+        self._since_us.setdefault(topic, self._host.now_us())
+        self._tell(Follow(topic, start))
+        state = self.store.state(topic)
+        if start == EARLIEST and state.floor and state.first <= 1:  # else retention has taken what was below
+            self._tell(Lower(topic, 0))
+        if start == EARLIEST or state.last:
+            self._want_keepers(topic)
+
+    def unfollow(self, topic: str) -> None:
+        """Read it no longer; a keeper goes on keeping it."""
+        if self._stopped:
+            return
+        self._before.pop(topic, None)
+        self._since_us.pop(topic, None)
+        keeps = ME in self.keepers.of(topic)
+        self._tell(Unfollow(topic))
+        if keeps:
+            self._tell(Follow(topic, reads=False, size=self.store.weight(topic)))
+            self._tell(KeptBy(topic, self.keepers.of(topic)))
+        else:
+            self.keepers.leave(topic)
+
+    def resume(self) -> None:
+        """After a restart: go on with streams that were kept for others."""
+        for topic in self.store.topics():
+            if topic not in self.repair.topics:
+                self._tell(Follow(topic, reads=False, size=self.store.weight(topic)))
+
+    def place(self, topic: str) -> tuple[tuple[bytes, ...], int]:
+        """The parents and the height of the next event of a topic."""
+        return self.durable.place(topic)
+
+    def publish(self, hand: Sequence[Sealed]) -> list[int]:
+        """Keep events of one's own and send them on their way; how many neighbours each was handed to."""
+        topics, parcels = self._book.topics, []
+        try:
+            for sealed in hand:
+                parcels.append(self._parcel(sealed))
+                number = topics.take(sealed.record.topic)
+                try:
+                    self._tell(PublishSealed(sealed))
+                finally:
+                    if number is not None:
+                        topics.leave(number)
+        finally:
+            self._flush()
+        for topic in dict.fromkeys(sealed.record.topic for sealed in hand):
+            self._want_keepers(topic)
+        return [parcel.taken for parcel in parcels]
+
+    def do(self, begin: Callable[[Kademlia, int], list[Effect]]) -> None:
+        """Have Kademlia do something."""
+        self._carry_table(self.keepers.ask(begin, self._host.now_us()))
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether publishers should wait for the disk."""
+        return self.store.is_crowded
+
+    def safe_position(self, topic: str) -> int:
+        """The last position of a stream that is safe."""
+        known = self._safe.get(topic)
+        return self.store.state(topic).last if known is None else known
+
+    def horizon(self, topic: str) -> int:
+        """The height up to which a stream is older than now, where some of that is still to come; else 0."""
+        followed = self.repair.topics.get(topic)
+        if followed is None or followed.start == NOW or self.is_level(topic):
+            return 0
+        return max((tale.height for tale in followed.tales.values()), default=0)
+
+    def is_open(self, topic: str) -> bool:
+        """Whether it is settled where a followed stream begins on this node."""
+        followed = self.repair.topics.get(topic)
+        return followed is None or followed.opened
+
+    def is_old(self, sealed: Sealed) -> bool:
+        """Whether others had an event when this node began with its stream, and its publisher says that it is
+        older than that."""
+        topic = sealed.record.topic
+        before = self._before.get(topic)
+        return before is not None and sealed.cid in before and sealed.record.time_us < self._since_us[topic]
+
+    def is_alone(self, topic: str) -> bool:
+        """Whether nobody else is known who may have something of a stream."""
+        return not any(peer != ME for peer in self.keepers.of(topic))
+
+    def is_level(self, topic: str) -> bool:
+        """Whether a followed stream has all that others have told of, as far as is known."""
+        followed = self.repair.topics.get(topic)
+        if followed is None:
+            return False
+        seeking = self.repair.seeking
+        told = max((tale.height for tale in followed.tales.values()), default=0)
+        return (
+            followed.opened
+            and not seeking.seeks(topic)
+            and followed.since is None
+            and told <= max(followed.height, followed.floor)
+        )
+
+    # What the driver tells.
+
+    def take(self, peer: bytes, frame: Other) -> None:
+        """A message of a peer. RemoteError when it has to be refused."""
+        if self._stopped:
+            return
+        inner = wire.decode_other(frame)
+        sender = self._book.number_of(peer)
+        if sender == NOBODY:
+            raise Misunderstanding("sender without a card")
+        try:
+            if isinstance(inner, wire.Carried):
+                self._take_carried(peer, sender, inner)
+            elif isinstance(inner, wire.TABLE_FRAMES):
+                self._take_table(peer, sender, inner)
+            else:
+                self._take_stream(peer, sender, inner)
+        finally:
+            self._flush()
+
+    def fire(self, name: str) -> None:
+        """A timer ran out."""
+        if self._stopped:
+            return
+        if name in REPAIR_TIMERS:
+            self._tell(TimerFired(name))
+            if name == PERIOD:
+                self._begin_period()
+        else:
+            self._carry_table(self.keepers.handle(TimerFired(name), self._host.now_us()))
+        self._flush()
+
+    def handle(self, event: Start | PeerLost) -> None:
+        """Something for PolderCast and for streams."""
+        if self._stopped:
+            for effect in self._machine.handle(event, self._host.now_us()):
+                self._host.carry_out(effect)
+            return
+        self._tell(event)
+        if isinstance(event, PeerLost):
+            self._carry_table(self.keepers.handle(event, self._host.now_us()))
+        self._flush()
+
+    def meet(self, peer: int) -> None:
+        """A peer has introduced itself."""
+        self._carry_table(self.keepers.meet(peer, self._host.now_us()))
+
+    def stop(self) -> None:
+        """The store is about to close: take nothing more. It may still say what is safe."""
+        self._stopped = True
+
+    def leave(self) -> None:
+        """The node leaves."""
+        self._carry_table(self.keepers.handle(Stop(), self._host.now_us()))
+
+    def kept(self, cids: tuple[bytes, ...]) -> None:
+        """The store says that these are safe."""
+        for cid in cids:
+            topic, position = self._unsafe[cid]
+            self._safe[topic] = max(position, self._safe[topic])
+        if self.listener is not None:
+            self.listener.safe(cids)
+        self._tell(Kept(cids))
+        for cid in cids:
+            del self._unsafe[cid]
+        self._flush()
+        if isinstance(self.store, VolatileStreams) and self.store.is_crowded:
+            self.store.thin_out()
+
+    def in_use(self) -> set[int]:
+        """Numbers that must stay theirs."""
+        told = (peer for topic in self.repair.topics.values() for peer in topic.tales)
+        return self.keepers.in_use().union(self.repair.peers_in_use(), told)
+
+    # What comes.
+
+    def _take_carried(self, peer: bytes, sender: int, frame: wire.Carried) -> None:
+        if self.store.is_crowded:
+            self._host.counters[TOO_MUCH] += len(frame.events)
+            return
+        for block, seal in frame.events:
+            cid = cid_of(block)
+            if not frame.ack and self._machine.has_seen(event_number(cid)):
+                self._host.counters["events received again"] += 1
+                continue
+            sealed = read_sealed(block, cid, seal)
+            if not sealed.record.height:
+                raise RemoteError("event of no stream among those of streams")
+            number = self._book.topics.number_of(sealed.record.topic)
+            if number is None or not self._machine.subscribes(number):
+                self._host.refuse_topic(peer)
+                continue
+            carried = PolderCastEvent(number, sealed.number, frame.hops)
+            self._tell(Received(sender, DurableEvent(carried, sealed, frame.ack)))
+
+    def _take_stream(self, peer: bytes, sender: int, frame: wire.StreamFrame) -> None:
+        if isinstance(frame, wire.Batch | wire.Push):
+            if self.store.is_crowded:
+                self._host.counters[TOO_MUCH] += len(frame.events)
+                return
+        elif not isinstance(frame, wire.Ack):
+            self._questions.note(peer, self._host.now_us())
+        message = read_stream(frame)
+        topics = self.repair.topics
+        if isinstance(message, StreamPush):
+            if message.topic not in topics and not self.keepers.is_near(message.topic):
+                raise Misunderstanding("events to keep of a topic that is far from here")
+            self._tell(Received(sender, message))
+            self._want_keepers(message.topic)
+            return
+        if isinstance(message, StreamHeads):
+            for told in message.told:
+                topic = topics.get(told.topic)
+                if topic is None and told.height and self.keepers.is_near(told.topic):
+                    self._tell(Follow(told.topic, reads=False))
+                elif topic is not None and not topic.opened and topic.start == NOW:
+                    before = self._before.setdefault(told.topic, set())
+                    before.update(told.heads if len(before) < BEFORE_MAX else ())
+        self._tell(Received(sender, message))
+
+    def _take_table(self, peer: bytes, sender: int, frame: wire.TableFrame) -> None:
+        now_us = self._host.now_us()
+        self._questions.note(peer, now_us)
+        self._book.release()
+        message = self._table_codec.read(peer, frame)
+        self._carry_table(self.keepers.wake(now_us) + self.keepers.handle(Received(sender, message), now_us))
+
+    # Once a period.
+
+    def _begin_period(self) -> None:
+        """See to it that the keepers of streams are known: of all once Kademlia is awake, else of those that
+        have something."""
+        now_us, awake = self._host.now_us(), self.keepers.table is not None
+        new = 0
+        for name, topic in list(self.repair.topics.items()):
+            if (awake or topic.height) and not self.keepers.is_sought(name):
+                self._want_keepers(name)
+                new += 1
+                if new >= LOOKUPS_A_PERIOD:
+                    break
+        if awake:
+            self._carry_table(self.keepers.begin_period(now_us))
+
+    def _want_keepers(self, topic: str) -> None:
+        if topic in self.repair.topics:
+            self._carry_table(self.keepers.want(topic, self._host.now_us()))
+
+    # In and out of the machines.
+
+    def _tell(self, event: DurableInput) -> None:
+        for effect in self.durable.handle(event, self._host.now_us()):
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: DurableEffect) -> None:
+        match effect:
+            case Send(to, DurableEvent() as carried, otherwise):
+                box = self._outboxes[carried.ack]
+                box.put(to, carried.hops, self._parcel(carried.sealed), otherwise)
+            case Send(to, message) if isinstance(message, STREAM_MESSAGES):
+                self._host.send_frame(to, wire.encode_other(pack_stream(message)))
+            case Keep(events):
+                self._keep(events)
+            case SetFloor(topic, floor):
+                self.store.set_floor(topic, floor)
+            case Hand(sealed, hops):
+                if hops >= 0 and self._before:
+                    self._before.get(sealed.record.topic, set()).discard(sealed.cid)
+                self._reader(sealed, hops, self._unsafe[sealed.cid][1])
+            case Acknowledged(cid, holders):
+                if self.listener is not None:
+                    self.listener.held(cid, holders)
+            case Blame(peer):
+                self._host.blame(self._book.id_of(peer))
+            case _:
+                self._host.carry_out(effect)
+
+    def _keep(self, events: Sequence[Sealed]) -> None:
+        for sealed in events:
+            topic = sealed.record.topic
+            if topic not in self._safe:
+                self._safe[topic] = self.store.state(topic).last
+        self.store.keep(events, self._host.now_us())
+        for sealed in events:
+            self._unsafe[sealed.cid] = sealed.record.topic, self.store.position_of(sealed.cid)
+
+    def _carry_table(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(to, message) if isinstance(message, TABLE_MESSAGES):
+                    self._send_table(to, message)
+                case _:
+                    self._host.carry_out(effect)
+
+    def _send_table(self, to: int, message: Message) -> None:
+        frame = self._table_codec.pack(self._book.id_of(to), message)
+        self._host.send_frame(to, wire.encode_other(frame))
+
+    # What goes out of events.
+
+    def _parcel(self, sealed: Sealed) -> Parcel:
+        parcel = self._parcels.get(sealed.cid)
+        if parcel is None:
+            parcel = self._parcels[sealed.cid] = Parcel(sealed.block, sealed.seal.to_bytes())
+        return parcel
+
+    def _flush(self) -> None:
+        for box in self._outboxes.values():
+            box.flush()
+        self._parcels.clear()
+
+
+def _carried(ack: bool, hops: int, parcels: Sequence[Parcel]) -> bytes:
+    """The frame of some events of streams."""
+    events = tuple([parcel.event for parcel in parcels])
+    return wire.encode_other(wire.Carried(min(hops, HOPS_MAX), ack, events))

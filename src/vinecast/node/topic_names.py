@@ -1,0 +1,223 @@
+"""What topics are, for all nodes to find: descriptors and name records in Kademlia's storage.
+
+A node owns the topics that its key created. It remembers them, puts them again when it starts, and renews
+their name records long before they expire; while it is away, others keep them for a day.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from vinecast.core.blocks import CID_HEAD, cid_of, cid_text
+from vinecast.core.descriptors import (
+    TopicDescriptor,
+    encode_descriptor,
+    forked,
+    read_linked,
+    with_subtopic,
+)
+from vinecast.core.errors import InputError, RemoteError
+from vinecast.core.events import Effect
+from vinecast.core.names import LIFETIME_US, NameRecord, decode_name, encode_name, name_key, sign_name
+from vinecast.node.identity import Identity
+from vinecast.node.keepers import Keepers
+from vinecast.node.store import Store
+from vinecast.node.topics import check_topic
+from vinecast.protocols.kademlia import Found, Kademlia, Operation
+
+log = logging.getLogger("vinecast.node")
+
+PATIENCE_S = 60.0
+"""For an operation of Kademlia's (ours), which ends by itself much sooner."""
+HISTORY_MAX = 1000
+"""Versions of a topic that are followed back (ours)."""
+_META = "own topics"
+
+Begin = Callable[[Kademlia, int], list[Effect]]
+
+
+class _Own(msgspec.Struct, array_like=True):
+    """A topic of this node's: its name record, and all its descriptors, the newest last."""
+
+    record: bytes
+    descriptors: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One version of a topic."""
+
+    descriptor: TopicDescriptor
+    cid: bytes
+    record: NameRecord | None = None
+    """The name record that leads to it, for the newest."""
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """All of it for JSON."""
+        one = self.descriptor
+        told: dict[str, Any] = {
+            "id": cid_text(self.cid),
+            "name": one.name,
+            "owner": one.owner.hex(),
+            "created": _when(one.created_us),
+            "metadata": {k: v if isinstance(v, str) else {"hex": v.hex()} for k, v in one.metadata.items()},
+            "subtopics": {name: cid_text(link) for name, link in sorted(one.subtopics.items())},
+            "parent": cid_text(one.parent) if one.parent else None,
+            "from": cid_text(one.origin) if one.origin else None,
+        }
+        if self.record is not None:
+            told |= {"sequence": self.record.sequence, "expires": _when(self.record.expires_us)}
+        return told
+
+
+def _when(time_us: int) -> str:
+    return datetime.fromtimestamp(time_us / 1e6, UTC).isoformat()
+
+
+class TopicNames:
+    """One node's. ``do`` has Kademlia do something."""
+
+    def __init__(
+        self, identity: Identity, network: str, store: Store, keepers: Keepers, do: Callable[[Begin], None]
+    ) -> None:
+        self._public, self._sign, self._network = identity.public, identity.sign, network
+        self._store, self._keepers, self._do = store, keepers, do
+        self._own: dict[str, _Own] = {}
+        kept = store.meta(_META)
+        if kept is not None:
+            self._own = msgspec.msgpack.decode(kept, type=dict[str, _Own])
+
+    # What the application asks for.
+
+    async def create(self, name: str, metadata: Mapping[str, str | bytes] | None = None) -> Described:
+        """A new topic of this node's."""
+        self._check_new(name)
+        descriptor = TopicDescriptor(name, self._public, _now_us(), dict(metadata or {}))
+        return await self._publish(descriptor, 1)
+
+    async def show(self, name: str, owner: bytes | None = None) -> Described:
+        """A topic's newest version; of this node's own, if no owner is given."""
+        owner = owner or self._public
+        key = name_key(owner, check_topic(name))
+        value = await self._get(key)
+        if not value:
+            raise InputError(f"nobody knows a topic {name!r} of {owner.hex()[:16]}…")
+        record = decode_name(value)
+        return Described(await self._follow(record.value, name, owner), record.value, record)
+
+    async def add(self, name: str, subtopic: str, owner: bytes | None = None) -> Described:
+        """Link a topic of this node's to a sub-topic, which may be somebody else's."""
+        above, below = await self.show(name), await self.show(subtopic, owner)
+        descriptor = with_subtopic(above.descriptor, subtopic, below.cid, _now_us())
+        assert above.record is not None
+        return await self._publish(descriptor, above.record.sequence + 1)
+
+    async def history(self, name: str, owner: bytes | None = None) -> list[Described]:
+        """All versions of a topic, the newest first, and before them of those that it was forked from."""
+        versions = [await self.show(name, owner)]
+        while (link := versions[-1].descriptor.before) and len(versions) < HISTORY_MAX:
+            last = versions[-1].descriptor
+            same = (last.name, last.owner) if last.parent else (None, None)
+            versions.append(Described(await self._follow(link, *same), link))
+        return versions
+
+    async def fork(self, name: str, owner: bytes, new_name: str | None = None) -> Described:
+        """A topic of this node's that starts from another's, and has its history."""
+        self._check_new(new_name or name)
+        origin = await self.show(name, owner)
+        return await self._publish(forked(origin.descriptor, self._public, _now_us(), new_name), 1)
+
+    def _check_new(self, name: str) -> None:
+        if check_topic(name) in self._own:
+            raise InputError(f"this node has a topic {name!r} already")
+
+    # Keeping them known.
+
+    def begin(self) -> None:
+        """After a start: put all that this node owns."""
+        for own in self._own.values():
+            for block in own.descriptors:
+                self._put(cid_of(block)[len(CID_HEAD) :], block)
+        self.renew(LIFETIME_US)
+
+    def renew(self, left_us: int = LIFETIME_US // 2) -> None:
+        """Sign again what has no more than so much of its time left."""
+        now_us, changed = _now_us(), False
+        for name, own in self._own.items():
+            record = decode_name(own.record)
+            if record.expires_us - now_us <= left_us:
+                args = (self._network, name, self._public, record.value, record.sequence, now_us, self._sign)
+                own.record, changed = encode_name(sign_name(*args)), True
+                self._put(record.key, own.record)
+        if changed:
+            self._note()
+
+    def _put(self, key: bytes, value: bytes) -> None:
+        try:
+            self._do(lambda table, now_us: table.put(key, value, now_us))
+        except InputError as error:
+            log.warning("a topic cannot be put: %s", error)
+
+    def _note(self) -> None:
+        self._store.put_meta(_META, msgspec.msgpack.encode(self._own))
+
+    # Kademlia.
+
+    async def _publish(self, descriptor: TopicDescriptor, sequence: int) -> Described:
+        block, name = encode_descriptor(descriptor), descriptor.name
+        cid = cid_of(block)
+        record = sign_name(self._network, name, self._public, cid, sequence, _now_us(), self._sign)
+        encoded = encode_name(record)
+        key = cid[len(CID_HEAD) :]
+        await self._ask(Operation.PUT, key, lambda table, now_us: table.put(key, block, now_us))
+        await self._ask(
+            Operation.PUT, record.key, lambda table, now_us: table.put(record.key, encoded, now_us)
+        )
+        own = self._own.setdefault(name, _Own(encoded, []))
+        own.record = encoded
+        own.descriptors.append(block)
+        self._note()
+        return Described(descriptor, cid, record)
+
+    async def _follow(
+        self, link: bytes, name: str | None = None, owner: bytes | None = None
+    ) -> TopicDescriptor:
+        block = await self._get(link[len(CID_HEAD) :])
+        if not block:
+            raise InputError(f"nobody has the topic descriptor {cid_text(link)}")
+        try:
+            return read_linked(block, link, name, owner)
+        except RemoteError as error:
+            raise InputError(
+                f"the topic descriptor {cid_text(link)} is not what it should be: {error}"
+            ) from None
+
+    async def _get(self, key: bytes) -> bytes:
+        found = await self._ask(Operation.GET, key, lambda table, now_us: table.get(key, now_us))
+        return found.value
+
+    async def _ask(self, operation: Operation, key: bytes, begin: Begin) -> Found:
+        answer: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+
+        def settle(found: Found) -> None:
+            if not answer.done():
+                answer.set_result(found)
+
+        self._keepers.await_answer(operation, key, settle)
+        try:
+            self._do(begin)
+            async with asyncio.timeout(PATIENCE_S):
+                return await answer
+        except TimeoutError:
+            raise InputError("the other nodes did not answer in time") from None
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

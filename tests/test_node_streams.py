@@ -1,0 +1,384 @@
+"""Durable streams on live nodes: what was accepted is there for whoever comes later."""
+
+import asyncio
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from live import FAST, PATIENCE_S, Village, live, take, until, village
+from vinecast.core.errors import InputError
+from vinecast.core.streams_retention import Retention
+from vinecast.node import streams_retention
+from vinecast.node.node import Node
+from vinecast.node.publisher_durable import UnsafeError
+from vinecast.node.subscription import Event, Subscription
+
+
+def payloads(events: list[Event]) -> list[bytes]:
+    return [event.payload for event in events]
+
+
+async def read(node: Node, topic: str, count: int, **rest: object) -> list[Event]:
+    """So many events of a topic, by a reader of its own."""
+    reader: Subscription = node.subscribe(topic, **rest)  # type: ignore[arg-type]
+    return await take(reader, count)
+
+
+def keepers_of(found: Village, topic: str) -> list[Node]:
+    """Who has something of a stream in its store."""
+    return [node for node in found.nodes if node.driver.streams.store.state(topic).last]
+
+
+@pytest.mark.parametrize("sockets", [False, True], ids=["memory", "sockets"])
+def test_two_nodes(sockets: bool) -> None:
+    async def main() -> None:
+        async with village(2, sockets) as found:
+            one, other = found.nodes
+            reader = await other.subscribe("news").ready()
+            receipt = await one.publish("news", b"first", {"kind": "x"})
+            assert receipt.holders == 1
+            receipts = [receipt, *await one.publish_all("news", [b"%d" % n for n in range(500)])]
+            assert {receipt.holders for receipt in receipts} == {1}
+            events = await take(reader, 501)
+            assert [event.id for event in events] == [receipt.id for receipt in receipts]
+            assert [event.offset for event in events] == list(range(1, 502))
+            assert events[0].headers == {"kind": "x"}
+            assert reader.waiting == reader.dropped == 0
+            heights = [event.sealed.record.height for event in events]
+            assert heights == list(range(1, 502))
+            assert payloads(one.log("news", count=600)) == payloads(other.log("news", count=600))
+
+    live(main())
+
+
+def test_whoever_is_alone_gets_its_receipt_and_reads_what_it_wrote() -> None:
+    async def main() -> None:
+        async with village(1) as found:
+            (node,) = found.nodes
+            assert (await node.publish("news", b"to myself")).holders == 0
+            assert payloads(await read(node, "news", 1, start="earliest")) == [b"to myself"]
+
+    live(main())
+
+
+def test_a_late_subscriber_gets_history_although_the_publisher_is_gone() -> None:
+    async def main() -> None:
+        async with village(6) as found:
+            publisher = found.nodes[5]
+            await until(lambda: len(publisher.driver.book.known()) == 5, "everybody known")
+            said = [b"%d" % n for n in range(300)]
+            receipts = await publisher.publish_all("news", said)
+            assert min(receipt.holders for receipt in receipts) >= 1
+            await until(lambda: len(keepers_of(found, "news")) >= 3, "keepers have it")
+            await publisher.close()
+            late = await found.add()
+            events = await read(late, "news", 300, start="earliest")
+            assert payloads(events) == said
+            assert all(event.hops == -1 for event in events)
+
+    live(main())
+
+
+def test_a_keeper_is_found_when_others_are_gone() -> None:
+    async def main() -> None:
+        async with village(6) as found:
+            publisher = found.nodes[5]
+            await until(lambda: len(publisher.driver.book.known()) == 5, "everybody known")
+            await publisher.publish("news", b"kept")
+            await until(lambda: len(keepers_of(found, "news")) >= 3, "keepers have it")
+            await publisher.close()
+            keepers = [node for node in keepers_of(found, "news") if node is not publisher]
+            for node in keepers[1:]:  # one is left
+                await node.close()
+            late = await found.add(join=[keepers[0].address])
+            assert payloads(await read(late, "news", 1, start="earliest")) == [b"kept"]
+            await until(lambda: len(keepers_of(found, "news")) >= 5, "others keep it in their place")
+
+    live(main())
+
+
+def test_now_earliest_an_offset_and_an_id() -> None:
+    async def main() -> None:
+        async with village(2) as found:
+            one, other = found.nodes
+            await other.subscribe("news").ready()
+            receipts = await one.publish_all("news", ["a", "b", "c"])
+            await until(lambda: other.driver.streams.safe_position("news") == 3)
+            now = other.subscribe("news")
+            assert payloads(await read(other, "news", 3, start="earliest")) == [b"a", b"b", b"c"]
+            assert payloads(await read(other, "news", 3, start=0)) == [b"a", b"b", b"c"]
+            assert payloads(await read(other, "news", 2, start=1)) == [b"b", b"c"]
+            assert payloads(await read(other, "news", 1, start=receipts[1].id)) == [b"c"]
+            await one.publish("news", "d")
+            assert payloads(await take(now, 1)) == [b"d"]
+            assert payloads(other.log("news")) == [b"a", b"b", b"c", b"d"]
+            assert payloads(other.log("news", receipts[1].id, 1)) == [b"c"]
+            stranger = receipts[0].id[:-3] + "aaa"
+            for start in (-1, 9, True, None, "yesterday", stranger):
+                with pytest.raises(InputError):
+                    other.subscribe("news", start)  # type: ignore[arg-type]
+            with pytest.raises(InputError):
+                other.subscribe("news/#", 1)
+            with pytest.raises(InputError):
+                other.log("news", stranger)
+            assert len(other._subscriptions["news"]) == 6
+
+    live(main())
+
+
+def test_who_began_now_is_spared_the_history_that_another_reader_fetches() -> None:
+    async def main() -> None:
+        async with village(1) as found:
+            (one,) = found.nodes
+            one.subscribe("news")
+            await one.publish_all("news", ["old", "older"])
+            other = await found.add()
+            reader = await other.subscribe("news").ready()
+            await until(lambda: other.driver.streams.repair.topics["news"].opened, "where it begins is known")
+            await one.publish("news", "new")
+            assert payloads(await take(reader, 1)) == [b"new"]
+            events = await read(other, "news", 3, start="earliest")
+            assert sorted(payloads(events)) == [b"new", b"old", b"older"]
+            await one.publish("news", "newest")
+            assert payloads(await take(reader, 1)) == [b"newest"]
+
+    live(main())
+
+
+def test_a_slow_reader_of_a_stream_misses_nothing() -> None:
+    async def main() -> None:
+        async with village(2, config=replace(FAST, waiting=10)) as found:
+            one, other = found.nodes
+            reader = await other.subscribe("news").ready()
+            said = [b"%d" % n for n in range(300)]
+            await one.publish_all("news", said)
+            await until(lambda: other.driver.streams.safe_position("news") == 300)
+            assert reader.waiting <= 10
+            assert payloads(await take(reader, 300)) == said
+            assert reader.dropped == 0
+
+    live(main())
+
+
+def test_a_consumer_goes_on_where_it_was(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with village(1) as found:
+            (publisher,) = found.nodes
+            node = await found.add(folder=tmp_path)
+            identity = node._identity
+            reader = await node.subscribe("orders", "earliest", "billing").ready()
+            await publisher.publish_all("orders", [b"%d" % n for n in range(6)])
+            events = await take(reader, 6)
+            for event in events[:4]:
+                await reader.ack(event)
+            again = node.subscribe("orders", "earliest", "billing")
+            assert payloads(await take(again, 2)) == [b"4", b"5"]
+            await node.close()
+            found.nodes.remove(node)
+            await publisher.publish("orders", b"6")
+            node = await found.add(folder=tmp_path, identity=identity)
+            reader = node.subscribe("orders", consumer="billing")
+            assert payloads(await take(reader, 3)) == [b"4", b"5", b"6"]
+            other = node.subscribe("orders", "earliest", "shipping")
+            assert payloads(await take(other, 7)) == [b"%d" % n for n in range(7)]
+            with pytest.raises(InputError):
+                await node.subscribe("orders").ack(events[0])
+
+    live(main())
+
+
+def test_a_node_that_was_away_gets_what_it_missed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with village(3) as found:
+            publisher = found.nodes[0]
+            node = await found.add(folder=tmp_path)
+            identity = node._identity
+            reader = await node.subscribe("news").ready()
+            await publisher.publish("news", b"before")
+            await take(reader, 1)
+            await node.close()
+            found.nodes.remove(node)
+            await publisher.publish_all("news", [b"%d" % n for n in range(100)])
+            node = await found.add(folder=tmp_path, identity=identity)
+            events = await read(node, "news", 100, start=1)
+            assert payloads(events) == [b"%d" % n for n in range(100)]
+
+    live(main())
+
+
+def test_what_two_publish_at_the_same_time_has_one_order() -> None:
+    async def main() -> None:
+        async with village(4) as found:
+            readers = [node.subscribe("news") for node in found.nodes]
+            await until(lambda: all(node.driver.is_ready("news") for node in found.nodes), "rings complete")
+            await asyncio.gather(
+                *(node.publish("news", f"{n} {i}") for i in range(20) for n, node in enumerate(found.nodes))
+            )
+            seen = [await take(reader, 80) for reader in readers]
+            assert len({frozenset(event.id for event in events) for events in seen}) == 1
+            logs = [[event.id for event in node.log("news")] for node in found.nodes]
+            assert len(logs[0]) == 80
+            assert logs[0] == logs[1] == logs[2] == logs[3]
+            for events in seen:  # parents first
+                had: set[bytes] = set()
+                for event in events:
+                    assert had.issuperset(event.sealed.record.parents)
+                    had.add(event.sealed.cid)
+
+    live(main())
+
+
+def test_patterns_read_streams_too() -> None:
+    async def main() -> None:
+        async with village(2) as found:
+            one, other = found.nodes
+            await one.subscribe("a/b").ready()
+            await one.publish("a/b", b"1")
+            reader = other.subscribe("a/#", "earliest", "me")
+            (event,) = await take(reader, 1)
+            assert (event.topic, event.payload) == ("a/b", b"1")
+            await reader.ack(event)
+
+    live(main())
+
+
+def test_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        config = replace(FAST, retention=Retention(events=10))
+        monkeypatch.setattr(streams_retention, "EVERY_S", 0.05)
+        async with village(1, config=config) as found:
+            node = await found.add(folder=tmp_path)
+            await node.publish_all("news", [b"%d" % n for n in range(50)])
+            store = node.driver.streams.store
+            await until(lambda: store.state("news").first == 41, "the oldest are gone")
+            assert payloads(await read(node, "news", 10, start="earliest")) == [
+                b"%d" % n for n in range(40, 50)
+            ]
+
+    live(main())
+
+
+def test_a_publisher_waits_for_holders_but_not_for_ever(tmp_path: Path) -> None:
+    async def main() -> None:
+        config = replace(FAST, publish_wait_s=0.2, holders=2)
+        async with village(2, config=config) as found:
+            one, other = found.nodes
+            await other.subscribe("news").ready()
+            await one.subscribe("news").ready()
+            assert (await one.publish("news", b"1")).holders == 1  # there is one other
+            assert found.memory is not None
+            found.memory.freeze(other.id)
+            assert (await one.publish("news", b"2")).holders == 0
+            found.memory.thaw(other.id)
+            reader = other.subscribe("news", "earliest")
+            assert payloads(await take(reader, 2)) == [b"1", b"2"]
+
+    live(main())
+
+
+def test_a_disk_that_takes_nothing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with village(1, config=replace(FAST, publish_wait_s=0.2)) as found:
+            node = await found.add(folder=tmp_path)
+            store = node.driver.streams.store
+            monkeypatch.setattr(store._writer, "_begin", lambda: None)  # type: ignore[union-attr]
+            with pytest.raises(UnsafeError):
+                await node.publish("news", b"1")
+            monkeypatch.undo()
+
+    live(main())
+
+
+def test_plain_events_are_kept_by_nobody() -> None:
+    async def main() -> None:
+        async with village(2) as found:
+            one, other = found.nodes
+            reader = await other.subscribe("news").ready()
+            receipt = await one.publish("news", b"now", durable=False)
+            assert receipt.holders == 0
+            (event,) = await take(reader, 1)
+            assert event.offset == 0
+            for node in found.nodes:
+                assert node.driver.streams.store.topics() == []
+                assert node.driver.streams.keepers.table is None  # nobody needs Kademlia
+
+    live(main())
+
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from vinecast import Node, NodeConfig
+
+
+async def main() -> None:
+    config = NodeConfig(period_s=0.05)
+    async with Node(join=[sys.argv[1]], folder=Path(sys.argv[2]), network="test", config=config) as node:
+        await node.driver.joined.wait()
+        n = 0
+        while True:
+            for receipt in await node.publish_all("news", [str(n + i) for i in range(5)]):
+                print(receipt.id, receipt.holders, flush=True)
+            n += 5
+
+
+asyncio.run(main())
+"""
+
+
+def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with village(1, sockets=True) as found:
+            (other,) = found.nodes
+            writer = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", WRITER, other.address, str(tmp_path), stdout=asyncio.subprocess.PIPE
+            )
+            assert writer.stdout is not None
+            acknowledged: set[str] = set()
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    while len(acknowledged) < 200:
+                        receipt, holders = (await writer.stdout.readline()).decode().split()
+                        acknowledged.add(receipt)
+                        assert int(holders) == 1
+            finally:
+                writer.kill()
+                await writer.wait()
+            for line in (await writer.stdout.read()).decode().splitlines():
+                if len(line.split()) == 2:  # the last may have been cut short
+                    acknowledged.add(line.split()[0])
+            assert acknowledged <= {event.id for event in other.log("news", count=100_000)}
+            again = await found.add(folder=tmp_path)
+            kept = {event.id for event in again.log("news", count=100_000)}
+            assert acknowledged <= kept
+            await again.publish("news", b"back")
+            reader = again.subscribe("news", "earliest")
+            read = await take(reader, len(kept) + 1)
+            assert {event.id for event in read} >= acknowledged
+            assert read[-1].payload == b"back"
+
+    live(main())
+
+
+def examples() -> list[str]:
+    """The programs in the documentation of streams."""
+    text = (Path(__file__).parent.parent / "docs" / "streams.md").read_text()
+    return [part.split("```")[0] for part in text.split("```python\n")[1:]]
+
+
+def test_the_documentation_has_examples() -> None:
+    assert len(examples()) == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (0, "1 other node holds it\n1 b'one coffee'\n2 b'two teas'\n3 b'a cake'\nagain: b'one coffee'\n"),
+        (1, "done: b'one coffee'\ndone: b'two teas'\n"),
+    ],
+)
+def test_what_the_documentation_shows(number: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(examples()[number], "docs/streams.md", "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out == said
