@@ -251,11 +251,6 @@ class LiveStreams:
             return 0
         return max((tale.height for tale in followed.tales.values()), default=0)
 
-    def is_open(self, topic: str) -> bool:
-        """Whether it is settled where a followed stream begins on this node."""
-        followed = self.repair.topics.get(topic)
-        return followed is None or followed.opened
-
     def is_old(self, sealed: Sealed) -> bool:
         """Whether others had an event when this node began with its stream, and its publisher says that it is
         older than that."""
