@@ -150,11 +150,15 @@ def regular_rings(setup: Setup) -> Measured:
         lines.append(f"{second.name}: {', '.join(said)}")
     values["met"] = {f"over F = {fanout}": holds for fanout, holds in met.items()}
     values["beside"] = beside = _other_readings(scenes[-1], seeds)
+    values["by seed"] = by_seed = _seed_by_seed(scenes[-1], seeds)
     verdict = ", ".join(f"over F = {fanout} {'yes' if ok else 'no'}" for fanout, ok in met.items())
-    others = "; ".join(f"{name} {listed('', found).strip()}" for name, found in beside.items())
+    apart, others = (
+        "; ".join(f"{name} {listed('', found).strip()}" for name, found in each.items())
+        for each in (by_seed, beside)
+    )
     text = (
-        f"{'; '.join(lines)} points by topic; met: {verdict}. Beside, over F = 2 / F = 4 at "
-        f"{scenes[-1].period_s:g} s: {others} ({_about(setup)})"
+        f"{'; '.join(lines)} points by topic; met: {verdict}. At {scenes[-1].period_s:g} s, over F = 4 seed "
+        f"by seed: {apart}. Beside, over F = 2 / F = 4: {others} ({_about(setup)})"
     )
     figures = tuple(_gain_figure(scene, seeds, gamma) for scene in scenes for gamma in (70, 75))
     return Measured(text, _holds(scenes[0], met), values, figures)
@@ -165,7 +169,16 @@ def _holds(scene: Scene, met: dict[int, bool]) -> bool:
     return met[FANOUT] and (met[FANOUT_BASE] or not scene.is_skype)
 
 
-def _other_readings(scene: Scene, seeds: Sequence[int]) -> dict[str, tuple[float, float]]:
+def _seed_by_seed(scene: Scene, seeds: Sequence[int]) -> dict[str, list[float]]:
+    """What is gained over F = 4: samples differ, and so do those who come and go."""
+    found = {}
+    for second in (Second(*key) for key in GAINS):
+        series = [gain(scene, [seed], ringed(second), base(FANOUT_BASE)) for seed in seeds]
+        found[second.name] = [float(each.mean()) for each in series]
+    return found
+
+
+def _other_readings(scene: Scene, seeds: Sequence[int]) -> dict[str, list[float]]:
     """At γ = 70 %, over F = 2 and over F = 4: what RE-7 would be, read otherwise."""
     found = {}
     for cycle in CYCLES_S:
@@ -176,11 +189,10 @@ def _other_readings(scene: Scene, seeds: Sequence[int]) -> dict[str, tuple[float
             f"{cycle}, patterns known beforehand": (beforehand, "hit_by_topic"),
         }
         for name, (second, what) in readings.items():
-            first, last = (
+            found[name] = [
                 float(gain(scene, seeds, ringed(second), base(fanout), what).mean())
                 for fanout in (FANOUT, FANOUT_BASE)
-            )
-            found[name] = first, last
+            ]
     return found
 
 
