@@ -12,7 +12,10 @@ from vinecast.core.errors import InputError
 from vinecast.core.streams_retention import Retention
 from vinecast.node import streams_retention
 from vinecast.node.node import Node
+from vinecast.node.publisher import OverloadedError
 from vinecast.node.publisher_durable import UnsafeError
+from vinecast.node.streams_live import TOO_MUCH
+from vinecast.node.streams_volatile import VolatileStreams
 from vinecast.node.subscription import Event, Subscription
 
 
@@ -287,6 +290,28 @@ def test_a_disk_that_takes_nothing_is_reported(tmp_path: Path, monkeypatch: pyte
             with pytest.raises(UnsafeError):
                 await node.publish("news", b"1")
             monkeypatch.undo()
+
+    live(main())
+
+
+def test_while_the_disk_is_slow_nothing_is_taken_and_later_it_is_fetched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with village(2, config=replace(FAST, publish_wait_s=0.3)) as found:
+            one, other = found.nodes
+            reader = await other.subscribe("news").ready()
+            await until(lambda: one.driver.count_others() == 1, "they have met")
+            slow = {other.driver.streams.store}
+            monkeypatch.setattr(VolatileStreams, "is_crowded", property(lambda self: self in slow))
+            assert (await one.publish("news", b"1")).holders == 0
+            counters = other.stats()["counters"]
+            assert counters[TOO_MUCH] >= 1
+            with pytest.raises(OverloadedError):
+                await other.publish("news", b"mine")
+            slow.clear()
+            assert payloads(await take(reader, 1)) == [b"1"]
+            assert (await other.publish("news", b"2")).holders == 1
 
     live(main())
 

@@ -16,6 +16,7 @@ import logging
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -302,6 +303,7 @@ class Node:
         driver = self.driver
         topics = self.topics()
         rings = [driver.is_ready(topic) for topic in topics if not driver.is_alone(topic)]
+        stored = Counter({f"streams: {what}": n for what, n in driver.streams.store.counters.items()})
         return {
             "id": self.id.hex(),
             "address": self.address,
@@ -313,7 +315,8 @@ class Node:
             "cycles": driver.book.cycle,
             "unread": self._unread,
             "dropped": sum(subscription.dropped for subscription in self._readers()),
-            "counters": dict(sorted((driver.counters + driver.book.counters).items())),
+            "streams": len(driver.streams.store.topics()),
+            "counters": dict(sorted((driver.counters + driver.book.counters + stored).items())),
             **driver.regularity(),
         }
 
