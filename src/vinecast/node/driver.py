@@ -46,8 +46,9 @@ from vinecast.node.identity import Identity, verify
 from vinecast.node.outbox import Outbox, Parcel
 from vinecast.node.peers import ME, PeerBook
 from vinecast.node.replays import Replays
+from vinecast.node.streams_host import Reader, StreamPlace, StreamsSettings
 from vinecast.node.streams_live import TIMERS as STREAM_TIMERS
-from vinecast.node.streams_live import LiveStreams, Reader, StreamPlace, StreamsSettings
+from vinecast.node.streams_live import LiveStreams
 from vinecast.node.transport import BROKEN, PeerFacts, Transport
 from vinecast.node.wire import (
     CARD_BYTES_MAX,

@@ -37,7 +37,7 @@ from vinecast.node.publisher import Headers, Payload, Publisher
 from vinecast.node.reading import Reading, Start
 from vinecast.node.receipt import Receipt
 from vinecast.node.store import Store
-from vinecast.node.streams_live import StreamPlace
+from vinecast.node.streams_host import StreamPlace
 from vinecast.node.streams_retention import Retainer
 from vinecast.node.streams_store import StreamStore
 from vinecast.node.streams_volatile import VolatileStreams

@@ -7,11 +7,7 @@ and to readers. When too much waits to be written nothing more is taken: others 
 fetched later.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Protocol
 
 from vinecast.core.blocks import cid_of
 from vinecast.core.errors import RemoteError
@@ -21,17 +17,18 @@ from vinecast.core.names import NameChecker
 from vinecast.core.seals import SealChecker, Sealed, event_number, read_sealed
 from vinecast.core.streams import Keep, Kept, SetFloor
 from vinecast.node import streams_wire as wire
+from vinecast.node.beginnings import Beginnings
 from vinecast.node.codec import Codec
 from vinecast.node.conduct import Misunderstanding
 from vinecast.node.identity import verify
 from vinecast.node.keepers import LOOKUPS_A_PERIOD, Keepers, table_config
-from vinecast.node.outbox import Outbox, Parcel
 from vinecast.node.peers import ME, PeerBook
 from vinecast.node.questions import Questions
 from vinecast.node.streams_codec import TableCodec, pack_stream, read_stream
-from vinecast.node.streams_store import StreamStore
+from vinecast.node.streams_host import Host, Listener, Reader, StreamPlace, StreamsSettings
+from vinecast.node.streams_outbox import StreamOutbox
 from vinecast.node.streams_volatile import VolatileStreams
-from vinecast.node.wire import HOPS_MAX, Other
+from vinecast.node.wire import Other
 from vinecast.protocols.kademlia import MESSAGES as TABLE_MESSAGES
 from vinecast.protocols.kademlia import Kademlia
 from vinecast.protocols.kademlia.machine import JOIN_TIMER, TIMER
@@ -59,66 +56,7 @@ from vinecast.systems.poldercast import PolderCast, PolderCastEvent
 
 TIMERS = frozenset({*REPAIR_TIMERS, TIMER, JOIN_TIMER, TIMEOUT_TIMER})
 """Timers that are fired here."""
-BEFORE_MAX = 1024
-"""Events of the time before that are told apart (ours)."""
 TOO_MUCH = "dropped: too much waits to be written"
-
-StreamPlace = StreamStore | VolatileStreams
-
-
-@dataclass(frozen=True, slots=True)
-class StreamsSettings:
-    """What is set of streams."""
-
-    network: str
-    period_s: float
-    keepers: int
-
-
-class Host(Protocol):
-    """The driver, as far as it is needed here."""
-
-    counters: Counter[str]
-
-    def now_us(self) -> int:
-        """The time, of a clock that never goes back."""
-        ...
-
-    def carry_out(self, effect: Effect) -> None:
-        """What the node's machine asks for besides."""
-        ...
-
-    def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
-        """Send a frame; whether it will go out."""
-        ...
-
-    def blame(self, peer: bytes) -> None:
-        """A peer did what no honest node does."""
-        ...
-
-    def refuse_topic(self, peer: bytes) -> None:
-        """A peer sent an event on a topic that is not subscribed to."""
-        ...
-
-    def linked(self) -> Iterable[int]:
-        """The peers that there are links to."""
-        ...
-
-
-class Listener(Protocol):
-    """Who wants to know what becomes of the node's own events."""
-
-    def safe(self, cids: Sequence[bytes]) -> None:
-        """They are safe on this node."""
-        ...
-
-    def held(self, cid: bytes, holders: int) -> None:
-        """So many others hold one."""
-        ...
-
-
-Reader = Callable[[Sealed, int, int], object]
-"""Takes an event that is safe, how many links it travelled (−1: it was fetched), and its position."""
 
 
 class LiveStreams:
@@ -163,24 +101,19 @@ class LiveStreams:
         self._host, self._machine, self._book, self._reader = host, machine, book, reader
         self._table_codec = TableCodec(cards)
         self._questions = Questions()
-        self._outboxes = {ack: Outbox(host.send_frame, partial(_carried, ack)) for ack in (False, True)}
-        self._parcels: dict[bytes, Parcel] = {}
-        """Of the events in hand."""
+        self._outbox = StreamOutbox(host.send_frame)
+        self._beginnings = Beginnings()
         self._unsafe: dict[bytes, tuple[str, int]] = {}
         """Kept and not safe yet → topic and position."""
         self._safe: dict[str, int] = {}
         """Topic → the last position that is safe, if anything was kept since the start."""
         self._stopped = False
-        self._before: dict[str, set[bytes]] = {}
-        """Topic → events that others had when this node began with it."""
-        self._since_us: dict[str, int] = {}
-        """Topic → when that was."""
 
     # What the application asks for.
 
     def follow(self, topic: str, start: str = NOW) -> None:
         """Read a topic's stream; one that was begun with NOW can be had from its beginning after all."""
-        self._since_us.setdefault(topic, self._host.now_us())
+        self._beginnings.begin(topic, self._host.now_us())
         self._tell(Follow(topic, start))
         state = self.store.state(topic)
         if start == EARLIEST and state.floor and state.first <= 1:  # else retention has taken what was below
@@ -192,8 +125,7 @@ class LiveStreams:
         """Read it no longer; a keeper goes on keeping it."""
         if self._stopped:
             return
-        self._before.pop(topic, None)
-        self._since_us.pop(topic, None)
+        self._beginnings.end(topic)
         keeps = ME in self.keepers.of(topic)
         self._tell(Unfollow(topic))
         if keeps:
@@ -217,7 +149,7 @@ class LiveStreams:
         topics, parcels = self._book.topics, []
         try:
             for sealed in hand:
-                parcels.append(self._parcel(sealed))
+                parcels.append(self._outbox.parcel(sealed))
                 number = topics.take(sealed.record.topic)
                 try:
                     self._tell(PublishSealed(sealed))
@@ -225,7 +157,7 @@ class LiveStreams:
                     if number is not None:
                         topics.leave(number)
         finally:
-            self._flush()
+            self._outbox.flush()
         for topic in dict.fromkeys(sealed.record.topic for sealed in hand):
             self._want_keepers(topic)
         return [parcel.taken for parcel in parcels]
@@ -252,11 +184,8 @@ class LiveStreams:
         return max((tale.height for tale in followed.tales.values()), default=0)
 
     def is_old(self, sealed: Sealed) -> bool:
-        """Whether others had an event when this node began with its stream, and its publisher says that it is
-        older than that."""
-        topic = sealed.record.topic
-        before = self._before.get(topic)
-        return before is not None and sealed.cid in before and sealed.record.time_us < self._since_us[topic]
+        """Whether an event is older than this node's interest in its stream."""
+        return self._beginnings.is_old(sealed)
 
     def is_alone(self, topic: str) -> bool:
         """Whether nobody else is known who may have something of a stream."""
@@ -294,7 +223,7 @@ class LiveStreams:
             else:
                 self._take_stream(peer, sender, inner)
         finally:
-            self._flush()
+            self._outbox.flush()
 
     def fire(self, name: str) -> None:
         """A timer ran out."""
@@ -306,7 +235,7 @@ class LiveStreams:
                 self._begin_period()
         else:
             self._carry_table(self.keepers.handle(TimerFired(name), self._host.now_us()))
-        self._flush()
+        self._outbox.flush()
 
     def handle(self, event: Start | PeerLost) -> None:
         """Something for PolderCast and for streams."""
@@ -317,7 +246,7 @@ class LiveStreams:
         self._tell(event)
         if isinstance(event, PeerLost):
             self._carry_table(self.keepers.handle(event, self._host.now_us()))
-        self._flush()
+        self._outbox.flush()
 
     def meet(self, peer: int) -> None:
         """A peer has introduced itself."""
@@ -341,7 +270,7 @@ class LiveStreams:
         self._tell(Kept(cids))
         for cid in cids:
             del self._unsafe[cid]
-        self._flush()
+        self._outbox.flush()
         if isinstance(self.store, VolatileStreams) and self.store.is_crowded:
             self.store.thin_out()
 
@@ -392,8 +321,7 @@ class LiveStreams:
                 if topic is None and told.height and self.keepers.is_near(told.topic):
                     self._tell(Follow(told.topic, reads=False))
                 elif topic is not None and not topic.opened and topic.start == NOW:
-                    before = self._before.setdefault(told.topic, set())
-                    before.update(told.heads if len(before) < BEFORE_MAX else ())
+                    self._beginnings.hear(told.topic, told.heads)
         self._tell(Received(sender, message))
 
     def _take_table(self, peer: bytes, sender: int, frame: wire.TableFrame) -> None:
@@ -432,8 +360,7 @@ class LiveStreams:
     def _carry_out(self, effect: DurableEffect) -> None:
         match effect:
             case Send(to, DurableEvent() as carried, otherwise):
-                box = self._outboxes[carried.ack]
-                box.put(to, carried.hops, self._parcel(carried.sealed), otherwise)
+                self._outbox.put(to, carried, otherwise)
             case Send(to, message) if isinstance(message, STREAM_MESSAGES):
                 self._host.send_frame(to, wire.encode_other(pack_stream(message)))
             case Keep(events):
@@ -441,8 +368,8 @@ class LiveStreams:
             case SetFloor(topic, floor):
                 self.store.set_floor(topic, floor)
             case Hand(sealed, hops):
-                if hops >= 0 and self._before:
-                    self._before.get(sealed.record.topic, set()).discard(sealed.cid)
+                if hops >= 0:
+                    self._beginnings.came(sealed)
                 self._reader(sealed, hops, self._unsafe[sealed.cid][1])
             case Acknowledged(cid, holders):
                 if self.listener is not None:
@@ -472,22 +399,3 @@ class LiveStreams:
     def _send_table(self, to: int, message: Message) -> None:
         frame = self._table_codec.pack(self._book.id_of(to), message)
         self._host.send_frame(to, wire.encode_other(frame))
-
-    # What goes out of events.
-
-    def _parcel(self, sealed: Sealed) -> Parcel:
-        parcel = self._parcels.get(sealed.cid)
-        if parcel is None:
-            parcel = self._parcels[sealed.cid] = Parcel(sealed.block, sealed.seal.to_bytes())
-        return parcel
-
-    def _flush(self) -> None:
-        for box in self._outboxes.values():
-            box.flush()
-        self._parcels.clear()
-
-
-def _carried(ack: bool, hops: int, parcels: Sequence[Parcel]) -> bytes:
-    """The frame of some events of streams."""
-    events = tuple([parcel.event for parcel in parcels])
-    return wire.encode_other(wire.Carried(min(hops, HOPS_MAX), ack, events))

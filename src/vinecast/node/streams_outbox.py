@@ -1,0 +1,42 @@
+"""What goes out of the events of streams in hand: those for the same peer share frames (``node/outbox``)."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from vinecast.core.seals import Sealed
+from vinecast.node.outbox import Outbox, Parcel
+from vinecast.node.streams_wire import Carried, encode_other
+from vinecast.node.wire import HOPS_MAX
+from vinecast.systems.durable import DurableEvent
+
+
+class StreamOutbox:
+    """One node's. ``send``: see ``Outbox``."""
+
+    def __init__(self, send: Callable[[int, bytes, int], bool]) -> None:
+        self._boxes = {ack: Outbox(send, partial(_frame, ack)) for ack in (False, True)}
+        self._parcels: dict[bytes, Parcel] = {}
+        """Of the events in hand."""
+
+    def parcel(self, sealed: Sealed) -> Parcel:
+        """An event as it travels."""
+        parcel = self._parcels.get(sealed.cid)
+        if parcel is None:
+            parcel = self._parcels[sealed.cid] = Parcel(sealed.block, sealed.seal.to_bytes())
+        return parcel
+
+    def put(self, peer: int, carried: DurableEvent, otherwise: int) -> None:
+        """Have an event sent."""
+        self._boxes[carried.ack].put(peer, carried.hops, self.parcel(carried.sealed), otherwise)
+
+    def flush(self) -> None:
+        """Send all that was put here; nothing is in hand any longer."""
+        for box in self._boxes.values():
+            box.flush()
+        self._parcels.clear()
+
+
+def _frame(ack: bool, hops: int, parcels: Sequence[Parcel]) -> bytes:
+    """The frame of some events. ack: whether the sender published them, and wants to know when they are
+    safe"""
+    return encode_other(Carried(min(hops, HOPS_MAX), ack, tuple([parcel.event for parcel in parcels])))
