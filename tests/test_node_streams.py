@@ -40,6 +40,7 @@ def test_two_nodes(sockets: bool) -> None:
         async with village(2, sockets) as found:
             one, other = found.nodes
             reader = await other.subscribe("news").ready()
+            await until(lambda: one.driver.count_others() == 1, "they have met")
             receipt = await one.publish("news", b"first", {"kind": "x"})
             assert receipt.holders == 1
             receipts = [receipt, *await one.publish_all("news", [b"%d" % n for n in range(500)])]
@@ -265,14 +266,14 @@ def test_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_publisher_waits_for_holders_but_not_for_ever(tmp_path: Path) -> None:
     async def main() -> None:
-        config = replace(FAST, publish_wait_s=0.2, holders=2)
-        async with village(2, config=config) as found:
+        async with village(2, config=replace(FAST, publish_wait_s=PATIENCE_S, holders=2)) as found:
             one, other = found.nodes
             await other.subscribe("news").ready()
             await one.subscribe("news").ready()
             assert (await one.publish("news", b"1")).holders == 1  # there is one other
             assert found.memory is not None
             found.memory.freeze(other.id)
+            one.publisher._durable._wait_s = 0.2
             assert (await one.publish("news", b"2")).holders == 0
             found.memory.thaw(other.id)
             reader = other.subscribe("news", "earliest")
@@ -298,8 +299,9 @@ def test_while_the_disk_is_slow_nothing_is_taken_and_later_it_is_fetched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def main() -> None:
-        async with village(2, config=replace(FAST, publish_wait_s=0.3)) as found:
+        async with village(2, config=replace(FAST, publish_wait_s=PATIENCE_S)) as found:
             one, other = found.nodes
+            one.publisher._durable._wait_s = other.publisher._wait_s = 0.3
             reader = await other.subscribe("news").ready()
             await until(lambda: one.driver.count_others() == 1, "they have met")
             slow = {other.driver.streams.store}
