@@ -66,7 +66,7 @@ class TransportConfig:
     """After so much silence it is given up, in seconds."""
     stalled_s_max: float = limited(30.0, above=0)
     """How long a peer may take nothing of what waits for it, in seconds."""
-    idle_s: float = limited(15.0, above=0)
+    idle_s: float = limited(10.0, above=0)
     """A link that carried no data for so long is closed, in seconds."""
     close_s: float = limited(5.0, above=0)
     """How long a link may take to close in good order, in seconds."""
