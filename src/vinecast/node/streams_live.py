@@ -42,6 +42,7 @@ from vinecast.protocols.streams import (
     Follow,
     Hand,
     Lower,
+    StreamAck,
     StreamHeads,
     StreamPush,
     StreamsConfig,
@@ -56,6 +57,8 @@ from vinecast.systems.poldercast import PolderCast, PolderCastEvent
 
 TIMERS = frozenset({*REPAIR_TIMERS, TIMER, JOIN_TIMER, TIMEOUT_TIMER})
 """Timers that are fired here."""
+ANSWER_S = 2.0
+"""Seconds for an answer (ours): links lose nothing, and a peer that is gone is missed sooner."""
 TOO_MUCH = "dropped: too much waits to be written"
 
 
@@ -77,7 +80,7 @@ class LiveStreams:
         self.store = store
         self.listener: Listener | None = None
         self.durable = Durable(
-            StreamsConfig(period_s=settings.period_s),
+            StreamsConfig(period_s=settings.period_s, answer_s=ANSWER_S),
             seed,
             ME,
             over_poldercast(machine),
@@ -361,6 +364,8 @@ class LiveStreams:
         match effect:
             case Send(to, DurableEvent() as carried, otherwise):
                 self._outbox.put(to, carried, otherwise)
+            case Send(to, StreamAck(cids)):
+                self._outbox.ack(to, cids)
             case Send(to, message) if isinstance(message, STREAM_MESSAGES):
                 self._host.send_frame(to, wire.encode_other(pack_stream(message)))
             case Keep(events):
