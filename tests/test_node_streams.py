@@ -9,6 +9,7 @@ import pytest
 
 from live import FAST, PATIENCE_S, Village, live, take, until, village
 from vinecast.core.errors import InputError
+from vinecast.core.streams_checker import StreamChecker
 from vinecast.core.streams_retention import Retention
 from vinecast.node import streams_retention
 from vinecast.node.node import Node
@@ -330,6 +331,42 @@ def test_plain_events_are_kept_by_nobody() -> None:
             for node in found.nodes:
                 assert node.driver.streams.store.topics() == []
                 assert node.driver.streams.keepers.table is None  # nobody needs Kademlia
+
+    live(main())
+
+
+def test_the_checker_of_simulated_runs_finds_nothing(tmp_path: Path) -> None:
+    """Four publish, one of the readers is away for a while, and what is promised is kept."""
+    checker = StreamChecker()
+
+    async def publish(node: Node, count: int) -> None:
+        for n in range(count):
+            receipt = await node.publish("news", str(n))
+            sealed = node.driver.streams.store.get(receipt.cid)
+            assert sealed is not None
+            checker.published(sealed)
+            checker.acknowledged(receipt.cid, receipt.holders)
+
+    async def main() -> None:
+        async with village(3) as found:
+            away = await found.add(folder=tmp_path)
+            identity = away._identity
+            readers = {n: node.subscribe("news", "earliest") for n, node in enumerate(found.nodes)}
+            await until(lambda: all(node.driver.is_ready("news") for node in found.nodes), "rings complete")
+            await asyncio.gather(*(publish(node, 10) for node in found.nodes))
+            await away.close()
+            found.nodes.remove(away)
+            await asyncio.gather(*(publish(node, 10) for node in found.nodes))
+            away = await found.add(folder=tmp_path, identity=identity)
+            readers[3] = away.subscribe("news", "earliest")
+            await publish(away, 10)
+            for n, reader in readers.items():
+                for event in await take(reader, 80):
+                    checker.delivered(n, event.sealed)
+            logs = {n: node.log("news", count=100) for n, node in enumerate(found.nodes)}
+            checker.finish("news", {n: [e.sealed.cid for e in log] for n, log in logs.items()}, enough=1)
+            assert checker.faults == []
+            assert all(len(log) == 80 for log in logs.values())
 
     live(main())
 
