@@ -128,6 +128,23 @@ def test_both_exchanges_are_in_one_figure() -> None:
     assert names == ["paper's exchange", "informed exchange (ours)", "paper's exchange, without Vicinity"]
 
 
+def test_a_table_of_its_own_stands_below(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"table": {"headings": ["system", "mean"], "rows": [["direct", "58"], ["flooding", "1,177"]]}}
+    claim = Claim("XX-3", "costs", "a table", "S3", lambda setup: Measured("short", True, values))
+    monkeypatch.setitem(CLAIMS, "XX-3", claim)
+    assert main(["reproduce", "XX-3", "--markdown", "--workload", "zipf"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    below = ["", "`XX-3: costs`", "", "| system | mean |", "| --- | --- |", "| direct | 58 |"]
+    assert lines[-7:] == [*below, "| flooding | 1,177 |"]
+    assert main(["reproduce", "XX-3"]) == 0
+    out = capsys.readouterr().out
+    assert out.index("short") < out.index("XX-3: costs") < out.index("flooding")
+    assert main(["reproduce", "XX-3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["values"] == values
+
+
 @pytest.mark.usefixtures("_made_up")
 def test_figures_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "XX-1", "--json", "--figures", str(tmp_path / "f")]) == 0

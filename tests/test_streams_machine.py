@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from streams_net import CONFIG, TOPIC, Net, chain, event
 from vinecast.core.blocks import CID_HEAD
-from vinecast.core.events import PeerLost, Received, Send, TimerFired
+from vinecast.core.events import PeerLost, Received, Send, Start, TimerFired
 from vinecast.core.records import PARENTS_MAX
 from vinecast.core.seals import Sealed
 from vinecast.core.streams import Keep, Kept
 from vinecast.core.streams_retention import Retention
 from vinecast.protocols.streams import (
+    EARLIEST,
     NOW,
     Follow,
     Hand,
@@ -308,6 +309,45 @@ def test_empty_streams_are_told_less_often() -> None:
     net = Net(2)
     net.run(32)
     assert len(net.sent) == 8
+
+
+@pytest.mark.parametrize("start", [EARLIEST, NOW])
+def test_who_comes_back_asks_again_for_a_stream_that_was_empty(start: str) -> None:
+    net = Net(4, follow=(Follow(TOPIC, start),), links=lambda me: [] if me else [1, 2, 3])
+    events = chain(3)
+    net.run(2)
+    for peer in (1, 2, 3):
+        net.give(peer, events)
+    net.tell(0, Start())
+    net.run(2)
+    assert net[0].order() == [sealed.cid for sealed in events]
+
+
+def test_a_stream_is_not_empty_where_one_of_some_told_of_events() -> None:
+    net = Net(4, follow=(), links=lambda me: [] if me else [1, 2, 3])
+    events = chain(3)
+    net.tell(1, Follow(TOPIC))
+    net.give(1, events)
+    net.tell(0, Follow(TOPIC))
+    for peer, height in ((1, 3), (2, 0), (3, 0)):
+        net.tell(0, Received(peer, StreamHeads((Told(TOPIC, (), height, 0, 0),), 0)))
+    assert net[0].repair.topics[TOPIC].opened
+    net.run(5)
+    assert net[0].order() == [sealed.cid for sealed in events]
+
+
+def test_the_first_events_are_told_to_all_who_ask_no_longer() -> None:
+    net = Net(5)
+    events = chain(3)
+    net.run(1.5)
+    net.give(1, events)
+    net.run(1)
+    for peer in net.peers:
+        assert peer.order() == [sealed.cid for sealed in events]
+    net.run(1)
+    net.sent.clear()
+    net.run(1)
+    assert len(net.messages(StreamHeads)) == 5
 
 
 def test_many_heads_are_told_by_turns() -> None:

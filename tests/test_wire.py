@@ -8,9 +8,26 @@ from vinecast.core.profiles import Profiles
 from vinecast.core.sweep import UNANSWERED, Mailbox, Phase
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.cyclon.machine import CyclonRequest
+from vinecast.protocols.kademlia.messages import (
+    VALUE,
+    KademliaAnswer,
+    KademliaFind,
+    KademliaPing,
+    KademliaStore,
+)
 from vinecast.protocols.multicast_tree.messages import TreeHeartbeat, TreeJoin
 from vinecast.protocols.rings import RingsConfig
-from vinecast.sim.wire import FRAME, GAPS, PEER, RECEIVED, SENT, TOPIC, ControlMeter, profile_topic_bytes
+from vinecast.sim.wire import (
+    FRAME,
+    GAPS,
+    NUMBER,
+    PEER,
+    RECEIVED,
+    SENT,
+    TOPIC,
+    ControlMeter,
+    profile_topic_bytes,
+)
 from vinecast.systems.poldercast import PolderCastConfig, PolderCastEvent
 
 # Nodes 0, 1, 2 have 2, 0 and 3 topics.
@@ -31,6 +48,11 @@ def request(*peers: int) -> CyclonRequest:
         (request(0, 2), FRAME + 2 * ENTRY + 5 * OF_A_TOPIC),
         (TreeJoin(1), FRAME + TOPIC),
         (TreeHeartbeat((0, 1, 2)), FRAME + 3 * TOPIC),
+        (KademliaPing(7), FRAME + NUMBER),
+        (KademliaFind(7, bytes(32), VALUE), FRAME + 2 * NUMBER + 32),
+        (KademliaAnswer(7, (1, 2)), FRAME + NUMBER + 2 * PEER),
+        (KademliaAnswer(7, (1, 2), (0, 1, 2), bytes(100)), FRAME + NUMBER + 5 * PEER + 100),
+        (KademliaStore(7, bytes(32), bytes(100), 60), FRAME + 2 * NUMBER + 132),
     ],
 )
 def test_messages(message: object, weight: int) -> None:

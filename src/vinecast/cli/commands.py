@@ -10,7 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vinecast.cli.output import complain, make_console, need, print_json, print_table, progress
+from vinecast.cli.output import (
+    complain,
+    make_console,
+    need,
+    print_below,
+    print_json,
+    print_table,
+    progress,
+)
 from vinecast.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -218,6 +226,10 @@ def reproduce(arguments: argparse.Namespace) -> int:
         if data is not None:
             title += " --data DIR"
         print_table(("claim", "paper", "measured", "holds"), rows, title, arguments.markdown)
+        for verdict in verdicts:
+            if "table" in verdict.values:
+                table, title = verdict.values["table"], f"{verdict.claim.id}: {verdict.claim.title}"
+                print_below(table["headings"], table["rows"], title, arguments.markdown)
     return 0 if all(verdict.holds for verdict in verdicts) else 1
 
 

@@ -42,21 +42,33 @@ def _without_nan(value: object) -> object:
 
 
 def print_table(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], title: str, markdown: bool = False
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    title: str,
+    markdown: bool = False,
+    lines: bool = True,
 ) -> None:
-    """A table for the terminal, or the same in Markdown for the documentation."""
+    """A table for the terminal, or the same in Markdown for the documentation. lines: between its rows"""
     if markdown:
-        lines = [f"`{title}`", "", _row(headings), _row("---" for _ in headings), *map(_row, rows)]
-        print("\n".join(lines))  # noqa: T201
+        text = [f"`{title}`", "", _row(headings), _row("---" for _ in headings), *map(_row, rows)]
+        print("\n".join(text))  # noqa: T201
         return
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*headings, title=Text(title), show_lines=True)
+    table = Table(*headings, title=Text(title), show_lines=lines)
     colours = {"yes": "green", "no": "red"}
     for row in rows:
         table.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in row))
     make_console().print(table)
+
+
+def print_below(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], title: str, markdown: bool = False
+) -> None:
+    """One more table, of many short rows."""
+    print()  # noqa: T201
+    print_table(headings, rows, title, markdown, lines=False)
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -198,8 +198,9 @@ def _add_reproduce(commands: Any) -> None:
     )
     parser.add_argument(
         "--workload",
-        choices=("facebook", "slashdot", "twitter", "synthetic"),
-        help="whose subscriptions (default: facebook at paper scale with a data folder, else synthetic)",
+        choices=("facebook", "slashdot", "twitter", "synthetic", "reddit", "uniform", "zipf"),
+        help="whose subscriptions (default: facebook at paper scale with a data folder, else synthetic); "
+        "PU-5: reddit, uniform or zipf (default: all, reddit with a data folder)",
     )
     parser.add_argument("--seed", type=seed, default=1, metavar="N", help="default: %(default)s")
     parser.add_argument(

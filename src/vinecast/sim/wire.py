@@ -59,13 +59,15 @@ def message_bytes(
         value = getattr(message, name)
         if name == "cycle":  # the number in the frame
             continue
-        if name == "peers":
+        if name in ("peers", "providers"):
             weight += len(value) * PEER
         elif name == "ages":  # ages make entries of peers, and an entry has a profile
             profiles = int(subscriptions[list(message.peers)].sum()) * topic_bytes
             weight += len(value) * (entry - PEER) + profiles
         elif name in ("topics", "refused"):
             weight += len(value) * TOPIC
+        elif isinstance(value, bytes):
+            weight += len(value)
         else:
             weight += TOPIC if name == "topic" else NUMBER
     return weight

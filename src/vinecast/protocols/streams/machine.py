@@ -95,6 +95,8 @@ class GapRepair:
                 return self._ring(name, now_us)
             case Start():
                 self._set.clear()
+                for known in self.topics.values():
+                    known.begin_again()
                 return self._finish([SetTimer(PERIOD, self.config.period_us)], now_us)
             case PeerLost(peer):
                 return self._finish(self.seeking.lose(peer, now_us), now_us)
@@ -271,6 +273,7 @@ class GapRepair:
         for i in range(first, first + count):
             topic = self.topics[names[i % len(names)]]
             if topic.is_quiet and (self._cycle + self.me) % QUIET_PERIODS:
+                topic.was_quiet = True
                 continue
             topic.stored_floor = self.streams.state(topic.name).floor
             topic.waited += 1
@@ -278,7 +281,10 @@ class GapRepair:
             sources = self._sources(topic.name)
             begin = below(key, i - first, len(sources)) if sources else 0
             telling = topic.telling(self.streams, self._cycle)
-            for peer in (sources[begin:] + sources[:begin])[: 1 if topic.opened else ENOUGH]:
+            partners = 1 if topic.opened else ENOUGH
+            if topic.was_quiet and topic.height:  # the first events: tell all who do not ask any longer
+                topic.was_quiet, partners = False, len(sources)
+            for peer in (sources[begin:] + sources[:begin])[:partners]:
                 told.setdefault(peer, []).append(telling)
                 if not topic.opened or topic.since is not None:
                     asking.add(peer)

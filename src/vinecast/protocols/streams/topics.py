@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from vinecast.core.streams import Streams
-from vinecast.protocols.streams.messages import NOW, Follow, Told
+from vinecast.protocols.streams.messages import EARLIEST, NOW, Follow, Told
 
 HEADS_TOLD = 64
 """Heads in one message (ours): four times what one event can merge."""
@@ -46,6 +46,8 @@ class Topic:
         """Whether it is settled where the stream begins here."""
         self.waited = 0
         """Periods since others could have told."""
+        self.was_quiet = False
+        """Whether others may believe, as this node did, that the stream is empty."""
         self.since: int | None = None
         """The height above which all is to be looked through again."""
         self.step = 1
@@ -61,8 +63,17 @@ class Topic:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether there is nothing to tell: the stream is known to be empty. Whoever has something tells."""
-        return self.opened and not (self.height or self.floor) and self.since is None
+        """Whether there is nothing to tell: the stream is known to be empty, and nobody told of events.
+        Whoever has something tells."""
+        empty = self.opened and not (self.height or self.floor) and self.since is None
+        return empty and not any(tale.height for tale in self.tales.values())
+
+    def begin_again(self) -> None:
+        """The node was away: a stream that was empty may be so no longer, so others are asked again."""
+        self.tales.clear()
+        self.waited = 0
+        if self.opened and not (self.height or self.floor):
+            self.opened, self.start = False, EARLIEST
 
     def contact(self, peer: int) -> None:
         """A peer takes part in the stream."""
