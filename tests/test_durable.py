@@ -227,7 +227,7 @@ def trial(carriers: Callable[[Profiles], Callable[[int], Carrier]] | None, settl
         checker.finish(name, ends, 3)
         assert all(checker.holders(sealed.cid) >= 2 for sealed in checker.events(name))  # itself, or not
     assert checker.faults == []
-    assert np.mean(np.array(hops) >= 0) > 0.95
+    assert np.mean(np.array(hops) >= 0) > 0.9  # a stream's first event is told of, so that some fetch it
 
 
 def test_over_poldercast() -> None:
