@@ -283,7 +283,7 @@ POLDERCAST = TopicSystem(
     heal=30,
     relay_free=True,
     views=_poldercast_views,
-    remembered=lambda machine: len(machine._seen),
+    remembered=lambda machine: len(machine.recent),
     reason_alone="no subscriber known",
 )
 

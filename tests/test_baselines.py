@@ -29,7 +29,7 @@ from vinecast.sim.scenario import read_scenario, resolve
 from vinecast.sim.workload import Subscriptions, pattern
 from vinecast.systems.direct import Direct, DirectConfig, DirectEvent
 from vinecast.systems.flooding import Flooding, FloodingConfig, FloodingEvent
-from vinecast.systems.plain import RecentEvents
+from vinecast.systems.recent import RecentEvents
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 

@@ -272,7 +272,7 @@ def test_an_old_event_sent_again_is_not_news() -> None:
             await settled(found)
             await found.nodes[0].publish("news", b"old", durable=False)
             (old,) = await take(readers[1], 1)
-            found.nodes[1].driver.machine._seen.clear()  # as after a while
+            found.nodes[1].driver.machine.recent._seen.clear()  # as after a while
             again = encode(EventFrame(0, ((old.sealed.block, old.sealed.seal.to_bytes()),)))
             found.nodes[2].driver.transport.send(found.nodes[1].id, None, again)
             await until(lambda: found.nodes[1].driver.counters["refused: event replayed"] > 0)

@@ -444,7 +444,7 @@ def test_old_events_sent_again_by_anybody_are_not_held_against_it() -> None:
             for reader in found.readers:
                 async with asyncio.timeout(30):
                     assert (await anext(reader)).payload == b"old"
-            found.driver.machine._seen.clear()  # as after a while
+            found.driver.machine.recent._seen.clear()  # as after a while
             await attacker.send(*[old] * 100)
             await until(lambda: found.count("refused: event replayed") == 100)
             assert attacker.identity.id in found.driver.transport.links()

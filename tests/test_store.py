@@ -19,7 +19,7 @@ from vinecast.core.errors import InputError
 from vinecast.node.address import Address
 from vinecast.node.online_log import OnlineLog
 from vinecast.node.store import Store, StoreConfig
-from vinecast.node.store_file import FILE_NAME, SCHEMA, KnownPeer
+from vinecast.node.store_file import FILE_NAME, KIND, KnownPeer
 
 NODE, OTHER = bytes(32), bytes([1] * 32)
 HOME = Address("::1", 7000)
@@ -333,8 +333,10 @@ def execute(file: Path, sql: str) -> None:
 
 def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
     file = filled(tmp_path)
-    execute(file, f"PRAGMA user_version = {SCHEMA + 1}")
-    assert f"newer Vinecast (its schema is {SCHEMA + 1}, this one knows {SCHEMA})" in refusal(tmp_path)
+    execute(file, f"PRAGMA user_version = {KIND.schema + 1}")
+    assert f"newer Vinecast (its schema is {KIND.schema + 1}, this one knows {KIND.schema})" in refusal(
+        tmp_path
+    )
 
 
 def test_another_nodes_store_is_left_alone(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from vinecast.core.streams_book import FORGOTTEN_MAX, GONE_HEADS_MAX, size_of
 from vinecast.core.streams_memory import MemoryStreams
 from vinecast.core.streams_retention import Forgotten, Retention
 from vinecast.node import streams_file, streams_store
-from vinecast.node.streams_file import FILE_NAME, SCHEMA
+from vinecast.node.streams_file import FILE_NAME, KIND
 from vinecast.node.streams_store import REFUSED, StreamsConfig, StreamStore
 
 NODE, OTHER = bytes(32), bytes([1] * 32)
@@ -499,8 +499,10 @@ def test_a_flipped_bit_in_an_event_is_found(tmp_path: Path) -> None:
 
 def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
     file = filled(tmp_path)
-    execute(file, f"PRAGMA user_version = {SCHEMA + 1}")
-    assert f"newer Vinecast (its schema is {SCHEMA + 1}, this one knows {SCHEMA})" in refusal(tmp_path)
+    execute(file, f"PRAGMA user_version = {KIND.schema + 1}")
+    assert f"newer Vinecast (its schema is {KIND.schema + 1}, this one knows {KIND.schema})" in refusal(
+        tmp_path
+    )
 
 
 def test_another_nodes_streams_are_left_alone(tmp_path: Path) -> None:

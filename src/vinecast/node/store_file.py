@@ -10,7 +10,6 @@ most the last ones, and neither damages the file. A commit that must not be lost
 """
 
 import contextlib
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pathlib import Path
 from vinecast.core.errors import InputError
 from vinecast.node.address import Address
 from vinecast.node.online_log import Session
+from vinecast.node.sqlite_file import IDENTITY, Kind, check_owner, damaged, explain, make_file, roll_back
 
 FILE_NAME = "node.db"
 APPLICATION = 0x56494E45
@@ -27,9 +27,10 @@ CACHE_KIB = 256
 """Of SQLite's page cache (ours): after opening, the file is only written to."""
 
 _SCHEMAS = (
-    """
-    CREATE TABLE identity (one INTEGER PRIMARY KEY CHECK (one = 1), node BLOB NOT NULL) STRICT;
+    IDENTITY
+    + """
     CREATE TABLE sequence (one INTEGER PRIMARY KEY CHECK (one = 1), bound INTEGER NOT NULL) STRICT;
+    INSERT INTO sequence VALUES (1, 0);
     CREATE TABLE subscriptions (slot INTEGER PRIMARY KEY, topic TEXT NOT NULL) STRICT;
     CREATE TABLE peers (
         slot INTEGER PRIMARY KEY,
@@ -42,8 +43,7 @@ _SCHEMAS = (
     CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;
     """,
 )
-"""What leads from each schema version to the next, beginning with an empty file."""
-SCHEMA = len(_SCHEMAS)
+KIND = Kind(APPLICATION, "is not a store of Vinecast", _SCHEMAS)
 
 Write = tuple[str, tuple[object, ...]]
 """One statement and its values."""
@@ -80,7 +80,7 @@ class StoreFile:
         """Open or create the store in a folder (None: in memory) of the node with this id, or InputError."""
         self.path = ":memory:" if folder is None else str(folder / FILE_NAME)
         if folder is not None:
-            _make_file(folder)
+            make_file(folder, FILE_NAME, "a store")
         with self._explained():
             self._database = sqlite3.connect(
                 self.path, timeout=0, isolation_level=None, check_same_thread=False
@@ -108,46 +108,18 @@ class StoreFile:
 
     def _check(self) -> int:
         """Which schema version the file has, 0 for a new one; it is only read."""
-        application, schema = self._value("PRAGMA application_id"), self._value("PRAGMA user_version")
-        if not application and not schema and not self._value("SELECT count(*) FROM sqlite_master"):
-            return 0
-        if application != APPLICATION or schema < 1:
-            raise InputError(f"{self.path} is not a store of Vinecast")
-        if schema > SCHEMA:
-            raise InputError(
-                f"the store {self.path} was written by a newer Vinecast "
-                f"(its schema is {schema}, this one knows {SCHEMA})"
-            )
-        verdict = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if verdict != "ok":
-            raise InputError(_damaged(self.path))
+        schema = KIND.check(self._database, self.path)
+        if schema and self._database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise InputError(damaged(self.path))
         return schema
 
     def _prepare(self, found: int, node: bytes) -> None:
-        """Bring the file to today's schema, in one step, and make sure that it is this node's."""
-        database = self._database
+        """Bring the file to today's schema, and make sure that it is this node's."""
         if found:
-            owner = bytes(database.execute("SELECT node FROM identity").fetchone()[0])
-            if owner != node:
-                raise InputError(
-                    f"the store {self.path} belongs to another node, "
-                    f"{owner.hex()[:16]}… and not {node.hex()[:16]}…"
-                )
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = NORMAL")
-        if found == SCHEMA:
-            return
-        steps = "".join(_SCHEMAS[found:])
-        if not found:
-            steps += f"INSERT INTO identity VALUES (1, x'{node.hex()}'); INSERT INTO sequence VALUES (1, 0);"
-        try:
-            database.executescript(
-                f"BEGIN IMMEDIATE; {steps} PRAGMA application_id = {APPLICATION};"
-                f"PRAGMA user_version = {SCHEMA}; COMMIT;"
-            )
-        except sqlite3.Error:
-            self._roll_back()
-            raise
+            check_owner(self._database, self.path, node)
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = NORMAL")
+        KIND.bring_up(self._database, found, node)
 
     def _read(self) -> Contents:
         rows = self._database.execute
@@ -176,45 +148,12 @@ class StoreFile:
                 database.execute(sql, values)
             database.execute("COMMIT")
         except BaseException:
-            self._roll_back()
+            roll_back(database)
             raise
         finally:
             if must_last:
                 database.execute("PRAGMA synchronous = NORMAL")
 
-    def _roll_back(self) -> None:
-        if self._database.in_transaction:
-            self._database.execute("ROLLBACK")
-
     def close(self) -> None:
         """Let go of the file."""
         self._database.close()
-
-
-def _make_file(folder: Path) -> None:
-    """Make the file for its owner only. An existing one is not touched: opening and closing it here would
-    drop the lock that this process may hold on it."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(folder / FILE_NAME, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        if not folder.is_dir():
-            raise InputError(f"{folder} is not a folder") from None
-    except OSError as error:
-        raise InputError(f"cannot keep a store in {folder}: {error.strerror}") from error
-
-
-def _damaged(path: str) -> str:
-    return f"the store {path} is damaged; it was left as it is: restore it from a copy or move it away"
-
-
-def explain(error: BaseException, path: str) -> str:
-    """One sentence about what SQLite could not do."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return f"the store {path} is in use by another node"
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return _damaged(path)
-    if code == sqlite3.SQLITE_FULL:
-        return f"the store {path} cannot be written: the disk is full"
-    return f"the store {path} cannot be used: {error}"

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from vinecast.core.errors import InputError
-from vinecast.node.store_file import StoreFile, Write, explain
+from vinecast.node.sqlite_file import explain
+from vinecast.node.store_file import StoreFile, Write
 
 log = logging.getLogger("vinecast.node.store")
 

@@ -9,13 +9,11 @@ Write-ahead log, ``synchronous = FULL``: what was committed is safe, even agains
 a connection of its own (``node/streams_reader``).
 """
 
-import os
-import sqlite3
 from collections.abc import Collection
 from pathlib import Path
 
-from vinecast.core.errors import InputError
 from vinecast.core.streams_book import FORGOTTEN_MAX
+from vinecast.node.sqlite_file import IDENTITY, Kind, check_owner, make_file, roll_back
 from vinecast.node.streams_batch import Batch, Old, row_of
 from vinecast.node.streams_reader import StreamsReader, connect, explained
 
@@ -28,8 +26,8 @@ LOG_PAGES = 2000
 """Of the write-ahead log before its pages are copied to their places (ours)."""
 
 _SCHEMAS = (
-    """
-    CREATE TABLE identity (one INTEGER PRIMARY KEY CHECK (one = 1), node BLOB NOT NULL) STRICT;
+    IDENTITY
+    + """
     CREATE TABLE streams (
         number INTEGER PRIMARY KEY, topic TEXT NOT NULL UNIQUE,
         first INTEGER NOT NULL, last INTEGER NOT NULL, floor INTEGER NOT NULL,
@@ -59,8 +57,7 @@ _SCHEMAS = (
     ) STRICT, WITHOUT ROWID;
     """,
 )
-"""What leads from each schema version to the next, beginning with an empty file."""
-SCHEMA = len(_SCHEMAS)
+KIND = Kind(APPLICATION, "does not hold streams of Vinecast", _SCHEMAS)
 
 
 class StreamsFile:
@@ -70,60 +67,26 @@ class StreamsFile:
     def __init__(self, folder: Path, node: bytes) -> None:
         """Open or create the file in a folder of the node with this id, or InputError."""
         self.path = str(folder / FILE_NAME)
-        _make_file(folder)
+        make_file(folder, FILE_NAME, "streams")
         self._database = connect(self.path)
         try:
             with explained(self.path):
-                self._prepare(self._check(), node)
+                self._prepare(KIND.check(self._database, self.path), node)
             self.reader = StreamsReader(self.path)
         except BaseException:
             self._database.close()
             raise
 
-    def _value(self, sql: str) -> int:
-        return int(self._database.execute(sql).fetchone()[0])
-
-    def _check(self) -> int:
-        """Which schema version the file has, 0 for a new one; it is only read."""
-        application, schema = self._value("PRAGMA application_id"), self._value("PRAGMA user_version")
-        if not application and not schema and not self._value("SELECT count(*) FROM sqlite_master"):
-            return 0
-        if application != APPLICATION or schema < 1:
-            raise InputError(f"{self.path} does not hold streams of Vinecast")
-        if schema > SCHEMA:
-            raise InputError(
-                f"the store {self.path} was written by a newer Vinecast "
-                f"(its schema is {schema}, this one knows {SCHEMA})"
-            )
-        return schema
-
     def _prepare(self, found: int, node: bytes) -> None:
-        """Bring the file to today's schema, in one step, and make sure that it is this node's."""
+        """Bring the file to today's schema, and make sure that it is this node's."""
         database = self._database
         if found:
-            owner = bytes(database.execute("SELECT node FROM identity").fetchone()[0])
-            if owner != node:
-                raise InputError(
-                    f"the store {self.path} belongs to another node, "
-                    f"{owner.hex()[:16]}… and not {node.hex()[:16]}…"
-                )
+            check_owner(database, self.path, node)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
         database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         database.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
-        if found == SCHEMA:
-            return
-        steps = "".join(_SCHEMAS[found:])
-        if not found:
-            steps += f"INSERT INTO identity VALUES (1, x'{node.hex()}');"
-        try:
-            database.executescript(
-                f"BEGIN IMMEDIATE; {steps} PRAGMA application_id = {APPLICATION};"
-                f"PRAGMA user_version = {SCHEMA}; COMMIT;"
-            )
-        except sqlite3.Error:
-            self._roll_back()
-            raise
+        KIND.bring_up(database, found, node)
 
     def commit(self, batch: Batch) -> None:
         """All of this or, with a sqlite3.Error, nothing."""
@@ -134,7 +97,7 @@ class StreamsFile:
             self._remember(batch)
             self._database.execute("COMMIT")
         except BaseException:
-            self._roll_back()
+            roll_back(self._database)
             raise
 
     def _forget(self, gone: Collection[Old]) -> None:
@@ -177,28 +140,7 @@ class StreamsFile:
             batch.rows,
         )
 
-    def _roll_back(self) -> None:
-        if self._database.in_transaction:
-            self._database.execute("ROLLBACK")
-
     def close(self) -> None:
         """Let go of the file."""
         self.reader.close()
         self._database.close()
-
-
-def _make_file(folder: Path) -> None:
-    """Make the file for its owner only, and its name safe against a power failure."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(folder / FILE_NAME, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except FileExistsError:
-        if not folder.is_dir():
-            raise InputError(f"{folder} is not a folder") from None
-    except OSError as error:
-        raise InputError(f"cannot keep streams in {folder}: {error.strerror}") from error

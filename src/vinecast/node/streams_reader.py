@@ -18,7 +18,7 @@ from vinecast.core.records import EventRecord
 from vinecast.core.seals import Seal, Sealed
 from vinecast.core.streams import Keeping
 from vinecast.core.streams_book import Book, Place
-from vinecast.node.store_file import explain
+from vinecast.node.sqlite_file import explain
 from vinecast.node.streams_batch import POSITION_BITS, Found, Old, position_in, row_of
 
 _TABLES = ("streams", "events", "heads", "lacking", "forgotten", "consumers")

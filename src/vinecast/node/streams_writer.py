@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from vinecast.core.errors import InputError
-from vinecast.node.store_file import explain
+from vinecast.node.sqlite_file import explain
 from vinecast.node.streams_batch import Batch
 from vinecast.node.streams_file import StreamsFile
 

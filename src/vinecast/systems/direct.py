@@ -28,7 +28,8 @@ from vinecast.core.events import (
 from vinecast.core.machine import NOBODY, SECOND_US
 from vinecast.core.profiles import Profiles
 from vinecast.core.trace import TraceKind
-from vinecast.systems.plain import OwnTopics, RecentEvents
+from vinecast.systems.plain import OwnTopics
+from vinecast.systems.recent import RecentEvents
 
 NO_LINKS: NDArray[np.int32] = np.full(1, NOBODY, dtype=np.int32)
 """The view of a node that keeps none."""

@@ -35,7 +35,8 @@ from vinecast.core.machine import NOBODY, SECOND_US
 from vinecast.core.profiles import Profiles, row_of
 from vinecast.core.trace import TraceKind
 from vinecast.protocols.cyclon import Cyclon, CyclonConfig
-from vinecast.systems.plain import OwnTopics, RecentEvents
+from vinecast.systems.plain import OwnTopics
+from vinecast.systems.recent import RecentEvents
 
 
 @dataclass(frozen=True, slots=True)

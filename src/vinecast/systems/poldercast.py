@@ -17,7 +17,6 @@ A node that publishes without subscribing hands its event to a subscriber that i
 publishers to subscribe; this spares them that).
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -57,6 +56,7 @@ from vinecast.protocols.rings import machine as rings
 from vinecast.protocols.rings.informed import disagrees
 from vinecast.protocols.vicinity import Vicinity, VicinityAnswer, VicinityConfig, VicinityRequest
 from vinecast.protocols.vicinity import machine as vicinity
+from vinecast.systems.recent import RecentEvents
 
 SHORTCUTS = ("both", "mixed", "cyclon", "vicinity")
 
@@ -149,7 +149,7 @@ class PolderCast:
         self.profiles = profiles
         self._scratch = scratch
         self._rows = {topic: row for row, topic in enumerate(profiles.topics_of(me).tolist())}
-        self._seen: OrderedDict[int, int] = OrderedDict()
+        self.recent = RecentEvents(config.remembered, config.remember_us, "poldercast")
         self._routes: dict[int, _Route] = {}
         self._routed_at = -1
         self._targets = np.empty(config.fanout + 2, dtype=np.int32)
@@ -263,7 +263,7 @@ class PolderCast:
 
     def has_seen(self, event: int) -> bool:
         """Whether an event came by lately."""
-        return event in self._seen
+        return event in self.recent
 
     def is_reachable(self, topic: int) -> bool:
         """Whether the nearest ring neighbours of a topic that it subscribes to take it for theirs too."""
@@ -309,8 +309,8 @@ class PolderCast:
 
     def _publish(self, topic: int, event: int, now_us: int) -> list[Effect]:
         published: Effect = Observe(TraceKind.PUBLISHED, topic, event)
-        if not self._remember(event, now_us):
-            return [published, *_turned_away(topic, event, NOBODY, 0)]
+        if not self.recent.take(event, now_us):
+            return [published, *self.recent.turned_away(topic, event, NOBODY, 0)]
         row = self._row(topic)
         if row is not None:
             return [published, Deliver(topic, event, 0), *self._forward(row, topic, event, 0, NOBODY, now_us)]
@@ -321,10 +321,10 @@ class PolderCast:
 
     def _receive(self, sender: int, message: PolderCastEvent, now_us: int) -> list[Effect]:
         topic, event, hops = message.topic, message.event, message.hops
-        if event in self._seen:
+        if event in self.recent:
             return [Observe(TraceKind.RECEIVED_AGAIN, topic, event, sender, hops)]
-        if not self._remember(event, now_us):
-            return _turned_away(topic, event, sender, hops)
+        if not self.recent.take(event, now_us):
+            return self.recent.turned_away(topic, event, sender, hops)
         seen: Effect = Observe(TraceKind.RECEIVED_FIRST, topic, event, sender, hops)
         row = self._row(topic)
         if row is None:
@@ -415,23 +415,3 @@ class PolderCast:
     def _row(self, topic: int) -> int | None:
         """Where a topic stands among the node's own, if it is one of them."""
         return self._rows.get(topic)
-
-    def _remember(self, event: int, now_us: int) -> bool:
-        """Whether there was room for an event. ``_seen``: event -> when, the earliest first.
-
-        What is forgotten while copies of it still travel would be forwarded anew by everybody that they
-        reach, for ever; to take no further events until the recent ones have come to rest is the lesser evil.
-        """
-        if event not in self._seen and len(self._seen) >= self.config.remembered:
-            if now_us - next(iter(self._seen.values())) < self.config.remember_us:
-                return False
-            self._seen.popitem(last=False)
-        self._seen[event] = now_us
-        self._seen.move_to_end(event)
-        return True
-
-
-def _turned_away(topic: int, event: int, sender: int, hops: int) -> list[Effect]:
-    """What is left of an event for which there was no room."""
-    dropped = Observe(TraceKind.DROPPED, topic, event, sender, hops, "memory full")
-    return [dropped, Count("poldercast.memory full")]

@@ -16,30 +16,12 @@ from numpy.typing import NDArray
 
 from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
-from vinecast.core.events import (
-    Count,
-    Effect,
-    Event,
-    PeerFound,
-    PeerLost,
-    Publish,
-    Received,
-    SetTimer,
-    Start,
-    Stop,
-    Subscribe,
-    TimerFired,
-    Unsubscribe,
-)
 from vinecast.core.machine import NOBODY, SECOND_US
 from vinecast.core.profiles import Profiles
 from vinecast.protocols.kademlia import MESSAGES as KADEMLIA_MESSAGES
 from vinecast.protocols.kademlia import Kademlia, KademliaConfig, KademliaGoodbye, Validator
 from vinecast.protocols.multicast_tree import RecruitingConfig, RecruitingTree
-
-SETTLE_TIMER = "pulsarcast.settle"
-
-_KADEMLIA_MESSAGES = frozenset(KADEMLIA_MESSAGES)
+from vinecast.systems.on_trees import OnTrees
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +63,10 @@ class PulsarCastConfig:
         return round(self.settle_s * SECOND_US)
 
 
-class PulsarCast:
+class PulsarCast(OnTrees):
     """The machine. ``me`` is the node's own number; it begins with its topics in ``profiles``."""
+
+    tree: RecruitingTree
 
     def __init__(
         self,
@@ -95,15 +79,11 @@ class PulsarCast:
         if not 0 <= me < profiles.peers:
             raise InputError(f"node {me} has no profile")
         self.config = config
-        self.me = me
-        self.profiles = profiles
         self.kademlia = Kademlia(config.kademlia, seed, me, profiles.ids, validator)
+        super().__init__(
+            "pulsarcast", self.kademlia, KADEMLIA_MESSAGES, KademliaGoodbye, config.settle_us, me, profiles
+        )
         self.tree = RecruitingTree(config.tree, me, self, name="pulsarcast")
-        self._new = True
-        self._now_us = 0
-        self._settled_us: int | None = None
-        self._changes = 0
-        self._mending: list[Effect] = []
 
     @property
     def peers(self) -> NDArray[np.int32]:
@@ -115,10 +95,6 @@ class PulsarCast:
     def next_hop(self, topic: int) -> int:
         """See ``Routing``."""
         return self.kademlia.next_hop(self._point(topic)) if self._exists(topic) else NOBODY
-
-    def suspect(self, peer: int) -> None:
-        """See ``Routing``."""
-        self._mending += self.kademlia.handle(PeerLost(peer), self._now_us)
 
     def ways(self, topic: int, count: int) -> list[int]:
         """See ``Ways``."""
@@ -137,63 +113,5 @@ class PulsarCast:
         """See ``Ways``."""
         return self.kademlia.buckets.closest(self._point(topic), count) if self._exists(topic) else []
 
-    def _exists(self, topic: int) -> bool:
-        return 0 <= topic < self.profiles.topic_ids.size
-
     def _point(self, topic: int) -> int:
         return int(self.profiles.topic_ids[topic])
-
-    # The machine.
-
-    def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
-        self._now_us = now_us
-        effects = self._dispatch(event, now_us)
-        if self.kademlia.joined and self._changes != self.kademlia.buckets.changes:
-            self._changes = self.kademlia.buckets.changes
-            effects += self._change_routes(now_us)
-        if self._mending:
-            effects += self._mending
-            self._mending = []
-        return effects
-
-    def _change_routes(self, now_us: int) -> list[Effect]:
-        """The table is another; soon after the first time, the node's own topics look for parents."""
-        if self._settled_us is None:
-            self._settled_us = now_us + self.config.settle_us
-            if self.config.settle_us:
-                return [SetTimer(SETTLE_TIMER, self.config.settle_us)]
-        return self.tree.reroute(now_us) if now_us >= self._settled_us else []
-
-    def _dispatch(self, event: Event, now_us: int) -> list[Effect]:
-        match event:
-            case Received(sender, message):
-                if type(message) is KademliaGoodbye:
-                    return self.kademlia.handle(event, now_us) + self.tree.handle(PeerLost(sender), now_us)
-                if type(message) in _KADEMLIA_MESSAGES:
-                    return self.kademlia.handle(event, now_us)
-                return self.kademlia.hear(sender, now_us) + self.tree.handle(event, now_us)
-            case Publish(topic) | Subscribe(topic) | Unsubscribe(topic):
-                if not self._exists(topic):
-                    return [Count("pulsarcast.unknown_topics")]
-                return self.tree.handle(event, now_us)
-            case Start():
-                return self._start(event, now_us)
-            case TimerFired(name) if name == SETTLE_TIMER:
-                return self.tree.reroute(now_us)
-            case Stop():
-                return self.kademlia.say_goodbye(self.tree.children) + self.tree.handle(event, now_us)
-            case PeerFound():
-                return self.kademlia.handle(event, now_us)
-            case TimerFired() | PeerLost():
-                return self.kademlia.handle(event, now_us) + self.tree.handle(event, now_us)
-
-    def _start(self, event: Start, now_us: int) -> list[Effect]:
-        """The profile's topics are for the first time; after that, what the application made of them."""
-        self._settled_us = None
-        effects = self.kademlia.handle(event, now_us) + self.tree.handle(event, now_us)
-        if self._new:
-            self._new = False
-            for topic in self.profiles.topics_of(self.me).tolist():
-                effects += self.tree.handle(Subscribe(topic), now_us)
-        return effects

@@ -91,6 +91,11 @@ class Kademlia(Operations):
             return []
         return self._ping(oldest, now_us)
 
+    @property
+    def changes(self) -> int:
+        """Another number whenever the buckets have changed."""
+        return self.buckets.changes
+
     def say_goodbye(self, others: Iterable[int] = ()) -> list[Effect]:
         """Leave in good order: tell all it knows, and others of whom the system says that they know it."""
         told = dict.fromkeys([*self.buckets.known, *others])

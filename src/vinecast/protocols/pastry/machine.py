@@ -78,7 +78,7 @@ class Pastry:
         self.leafs: Peers = np.full((2, config.leaf_size // 2), NOBODY, dtype=np.int32)
         self.table: Peers = np.full((rows, columns), NOBODY, dtype=np.int32)
         self.joined = False
-        self.leaf_changes = 0
+        self.changes = 0
         """Grows with every change of the leaf set: whoever is nearest to a key may be another now."""
         self.asked: dict[int, int] = {}
         """Peers whose answer is awaited, and since when."""
@@ -95,7 +95,7 @@ class Pastry:
         self._every_period = SetTimer(TIMER, config.period_us)
         self._one = np.empty(1, dtype=np.int32)
         self._leaf_copy: Peers = np.empty(0, dtype=np.int32)
-        self._listed = self.leaf_changes
+        self._listed = self.changes
 
     # What a system asks.
 
@@ -105,9 +105,10 @@ class Pastry:
             return NOBODY
         return rules.next_hop(self.profiles.ids, self.me, self.leafs, self.table, np.uint64(key), NOBODY)  # type: ignore[arg-type]
 
-    def hear(self, peer: int) -> None:
+    def hear(self, peer: int, now_us: int) -> list[Effect]:
         """A message of some other protocol came from this peer: it is not silent."""
         self.asked.pop(peer, None)
+        return []
 
     def say_goodbye(self, others: Iterable[int] = ()) -> list[Effect]:
         """Leave in good order: tell all it knows, and others of whom the system says that they know it."""
@@ -187,7 +188,7 @@ class Pastry:
         self._gone.fill(NOBODY)
         self._rumoured.clear()
         self._turns = []
-        self.leaf_changes += 1
+        self.changes += 1
         self._hear_of(np.array(self.contacts, dtype=np.int32))
         self.joined = not self.contacts
         return [self._every_period] if self.joined else [self._every_period, *self._look_up()]
@@ -232,7 +233,7 @@ class Pastry:
         if self.joined:
             return effects
         self.joined = True
-        self.leaf_changes += 1
+        self.changes += 1
         neighbours = self._ends(0)
         told: list[Effect] = [Send(peer, PastryAnnounce()) for peer in self.known if peer not in neighbours]
         return effects + told + self._ask_leafs(neighbours, now_us)
@@ -371,7 +372,7 @@ class Pastry:
 
     def _note(self, changes: int) -> None:
         if changes:
-            self.leaf_changes += 1
+            self.changes += 1
 
     def _unlist(self, peer: int) -> None:
         del self.gone[peer]
@@ -384,8 +385,8 @@ class Pastry:
 
     def _leaf_list(self) -> Peers:
         """The leafs, those on both sides of a small circle once: a copy, made anew when they change."""
-        if self._listed != self.leaf_changes:
-            self._listed = self.leaf_changes
+        if self._listed != self.changes:
+            self._listed = self.changes
             lower, higher = self.leafs
             if NOBODY in (lower[-1], higher[-1]) or lower[-1] in higher:
                 self._leaf_copy = np.setdiff1d(self.leafs, [NOBODY]).astype(np.int32)
