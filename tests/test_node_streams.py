@@ -152,6 +152,26 @@ def test_who_began_now_is_spared_the_history_that_another_reader_fetches() -> No
     live(main())
 
 
+def test_who_began_now_is_spared_a_branch_that_it_hears_of_later() -> None:
+    async def main() -> None:
+        async with village(1) as found:
+            (one,) = found.nodes
+            one.subscribe("news")
+            await one.publish("news", "a branch of one event")
+            far = await found.add(join=[])
+            far.subscribe("news")
+            await far.publish_all("news", ["another", "of three", "events"])
+            late = await found.add(join=[one.address])
+            new = await late.subscribe("news").ready()
+            await until(lambda: late.driver.streams.is_level("news"), "the first branch is known")
+            await found.add(join=[one.address, far.address])
+            await until(lambda: b"events" in payloads(late.log("news")), "so is the other")
+            await one.publish("news", "new")
+            assert payloads(await take(new, 1)) == [b"new"]
+
+    live(main())
+
+
 def test_a_slow_reader_of_a_stream_misses_nothing() -> None:
     async def main() -> None:
         async with village(2, config=replace(FAST, waiting=10)) as found:

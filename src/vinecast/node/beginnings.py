@@ -1,16 +1,17 @@
 """Which events of a stream are older than this node's interest in it.
 
 Whoever begins to follow a stream *now* gets the newest events that others have (S3 §4.5), so that it can go
-on from there. For an application that reads from now on they are old: they are told apart as those that
-others had before it was settled where the stream begins, that did not come on their own, and that are older
-by their publishers' clocks.
+on from there; and when two publishers began the same stream without knowing of each other, the whole of the
+branch that it hears of later. For an application that reads from now on they are old: they are told apart as
+those that had to be fetched soon after this node began, and that are older than that by their publishers'
+clocks. A slow clock can hide an event only then, and only one that did not come by itself.
 """
-
-from collections.abc import Iterable
 
 from vinecast.core.seals import Sealed
 
-BEFORE_MAX = 1024
+SOON_US = 60_000_000
+"""As long as a stream is new here (ours): it is gathered within a few periods."""
+OLD_MAX = 4096
 """Events of one topic that are told apart (ours)."""
 
 
@@ -19,7 +20,7 @@ class Beginnings:
 
     def __init__(self) -> None:
         self._since_us: dict[str, int] = {}
-        self._before: dict[str, set[bytes]] = {}
+        self._old: dict[str, set[bytes]] = {}
 
     def begin(self, topic: str, now_us: int) -> None:
         """The node follows a topic; the first time counts."""
@@ -28,21 +29,18 @@ class Beginnings:
     def end(self, topic: str) -> None:
         """It follows it no longer."""
         self._since_us.pop(topic, None)
-        self._before.pop(topic, None)
+        self._old.pop(topic, None)
 
-    def hear(self, topic: str, heads: Iterable[bytes]) -> None:
-        """Others have these, and it is not settled where the stream begins."""
-        before = self._before.setdefault(topic, set())
-        if len(before) < BEFORE_MAX:
-            before.update(heads)
-
-    def came(self, sealed: Sealed) -> None:
-        """An event came on its own: it is new."""
-        if self._before:
-            self._before.get(sealed.record.topic, set()).discard(sealed.cid)
+    def fetched(self, sealed: Sealed, now_us: int) -> None:
+        """An event was fetched, and is about to be read."""
+        topic = sealed.record.topic
+        since_us = self._since_us.get(topic)
+        if since_us is None or now_us >= since_us + SOON_US or sealed.record.time_us >= since_us:
+            return
+        old = self._old.setdefault(topic, set())
+        if len(old) < OLD_MAX:
+            old.add(sealed.cid)
 
     def is_old(self, sealed: Sealed) -> bool:
         """Whether an event is older than the node's interest."""
-        topic = sealed.record.topic
-        before = self._before.get(topic)
-        return before is not None and sealed.cid in before and sealed.record.time_us < self._since_us[topic]
+        return bool(self._old) and sealed.cid in self._old.get(sealed.record.topic, ())

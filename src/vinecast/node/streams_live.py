@@ -323,8 +323,6 @@ class LiveStreams:
                 topic = topics.get(told.topic)
                 if topic is None and told.height and self.keepers.is_near(told.topic):
                     self._tell(Follow(told.topic, reads=False))
-                elif topic is not None and not topic.opened and topic.start == NOW:
-                    self._beginnings.hear(told.topic, told.heads)
         self._tell(Received(sender, message))
 
     def _take_table(self, peer: bytes, sender: int, frame: wire.TableFrame) -> None:
@@ -373,8 +371,8 @@ class LiveStreams:
             case SetFloor(topic, floor):
                 self.store.set_floor(topic, floor)
             case Hand(sealed, hops):
-                if hops >= 0:
-                    self._beginnings.came(sealed)
+                if hops < 0:
+                    self._beginnings.fetched(sealed, self._host.now_us())
                 self._reader(sealed, hops, self._unsafe[sealed.cid][1])
             case Acknowledged(cid, holders):
                 if self.listener is not None:
