@@ -33,6 +33,8 @@ from vinecast.protocols.streams import (
     Unfollow,
 )
 from vinecast.protocols.streams.catch_up import LISTS
+from vinecast.protocols.streams.holders import AWAITED_PERIODS
+from vinecast.protocols.streams.topics import CONTACTS
 
 NOBODY_HAS = CID_HEAD + bytes(32)
 
@@ -775,3 +777,26 @@ def test_whose_numbers_are_in_use() -> None:
     net.tell(0, Keepers(TOPIC, (1, 2)))
     net.take(0, event(2, event(1)), sender=3)
     assert net[0].repair.peers_in_use() == {1, 2, 3}
+
+
+def test_whose_word_is_awaited_keeps_its_number_for_a_while() -> None:
+    net = Net(6)
+    net.wire = lambda sender, to, message: False
+    net.tell(0, Keepers(TOPIC, (1, 2)))
+    own = event(1)
+    net.publish(0, own)
+    net[0].repair.holders.sent(own.cid, 3, net.now)
+    net.run(0.2)
+    net.tell(0, Unfollow(TOPIC))
+    assert net[0].repair.peers_in_use() == {1, 2, 3}
+    net.run(AWAITED_PERIODS + 8)
+    assert net[0].repair.peers_in_use() == set()
+
+
+def test_who_told_something_keeps_its_number() -> None:
+    net = Net(3, follow=[Follow(TOPIC)])
+    topic = net[0].repair.topics[TOPIC]
+    for peer in range(1, 2 + CONTACTS):
+        net.tell(0, Received(peer, StreamHeads((Told(TOPIC, (), 0, 0, 0),), 0)))
+    assert 1 not in topic.contacts
+    assert 1 in net[0].repair.peers_in_use()

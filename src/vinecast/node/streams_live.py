@@ -279,8 +279,7 @@ class LiveStreams:
 
     def in_use(self) -> set[int]:
         """Numbers that must stay theirs."""
-        told = (peer for topic in self.repair.topics.values() for peer in topic.tales)
-        return self.keepers.in_use().union(self.repair.peers_in_use(), told)
+        return self.keepers.in_use() | self.repair.peers_in_use()
 
     # What comes.
 

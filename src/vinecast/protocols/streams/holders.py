@@ -16,6 +16,8 @@ from vinecast.protocols.streams.serving import batches
 
 PUSHES = 5
 """How often a keeper is sent an event (ours)."""
+AWAITED_PERIODS = 64
+"""For how long the word of whoever was sent something is awaited (ours): longer than it is sent again."""
 
 
 @dataclass(slots=True)
@@ -45,6 +47,19 @@ class Holders:
         self._own: OrderedDict[bytes, _Own] = OrderedDict()
         self._unpushed: dict[bytes, None] = {}
         """Those that some keeper still lacks, the oldest first."""
+        self._awaited: dict[int, int] = {}
+        """Who was sent something lately → the period in which it was sent last."""
+        self._cycle = 0
+
+    def begin_period(self) -> None:
+        """A period begins."""
+        self._cycle += 1
+        for peer in [p for p, last in self._awaited.items() if last + AWAITED_PERIODS < self._cycle]:
+            del self._awaited[peer]
+
+    def peers(self) -> set[int]:
+        """Whose word is awaited."""
+        return set(self._awaited)
 
     def add(self, sealed: Sealed, keepers: tuple[int, ...]) -> None:
         """An event of its own."""
@@ -81,6 +96,7 @@ class Holders:
         if own is None:
             return
         own.sent.setdefault(peer, False)
+        self._awaited[peer] = self._cycle
         push = own.pushes.get(peer)
         if push is not None:
             push.due_us = now_us + self._config.answer_us
@@ -112,6 +128,7 @@ class Holders:
                 push.due_us = now_us + (self._config.answer_us << push.tries)
                 push.tries += 1
                 own.sent.setdefault(keeper, False)
+                self._awaited[keeper] = self._cycle
                 lacking.setdefault((keeper, own.sealed.record.topic), []).append(own.sealed)
             if not own.pushes:
                 del self._unpushed[cid]

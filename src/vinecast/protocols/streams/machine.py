@@ -133,8 +133,8 @@ class GapRepair:
 
     def peers_in_use(self) -> set[int]:
         """Whom it reckons with: whose numbers must stay theirs."""
-        peers = {peer for topic in self.topics.values() for peer in (*topic.keepers, *topic.contacts)}
-        return (peers | self.seeking.peers()) - {NOBODY}
+        known = (part for t in self.topics.values() for part in (t.keepers, t.contacts, t.tales))
+        return self.seeking.peers().union(self.holders.peers(), *known) - {NOBODY}
 
     def distrust(self, sender: int, now_us: int) -> list[StreamEffect]:
         """A peer sent what its owner had to refuse: what else it was asked for is asked of others."""
@@ -261,7 +261,7 @@ class GapRepair:
     def _compare(self) -> list[StreamEffect]:
         """Once a period: tell one peer of each topic how far this node has come; some, where it begins."""
         self._cycle += 1
-        for part in (self._serving, self.standing, self.seeking):
+        for part in (self._serving, self.standing, self.seeking, self.holders):
             part.begin_period()
         names = list(self.topics)
         count = min(len(names), self.config.topics_a_period)
