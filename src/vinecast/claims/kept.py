@@ -1,10 +1,11 @@
 """Runs that claims need: done side by side, and kept.
 
-A ``Job`` is a run that a claim will ask for. ``do`` does many, by several processes, and in one go those that
-have much in common; ``fetch`` gives the result of one, doing it first if nobody has. Where a job names a
-folder, its result becomes a file there, which is named by a digest of all that decides the result and takes
-that name only when it is whole: what was stopped goes on where it was, and claims that need the same run
-share it. How many are done at a time, or in one go, makes no difference to any result.
+A ``Job`` is a run that a claim will ask for. ``do`` does many, by several processes or as tasks of Spark, and
+in one go those that have much in common; ``fetch`` gives the result of one, doing it first if nobody has.
+Where a job names a folder, its result becomes a file there, which is named by a digest of all that decides
+the result and takes that name only when it is whole: what was stopped goes on where it was, and claims that
+need the same run share it. How and how many are done at a time, or in one go, makes no difference to any
+result.
 """
 
 import functools
@@ -70,6 +71,8 @@ class Job(Protocol):
         ...
 
 
+Go = Sequence[Job]
+"""Jobs that are done in one go."""
 TOGETHER = 5  # ours: jobs in one go; more would save little more, need more memory, and lose more if stopped
 _done: dict[Job, Arrays] = {}
 
@@ -81,14 +84,15 @@ def fetch(job: Job) -> Arrays:
     return _done[job]
 
 
-def do(jobs: Iterable[Job], processes: int, tell: Tell | None = None) -> None:
-    """Do whatever is neither known nor kept, about in this order, with so many processes."""
-    waiting = [job for job in dict.fromkeys(jobs) if job not in _done and not _is_kept(job)]
+def do(jobs: Iterable[Job], processes: int, tell: Tell | None = None, spark: str | None = None) -> None:
+    """Do whatever is neither known nor kept, about in this order, with so many processes; or on Spark, if a
+    master is given."""
+    waiting = [job for job in dict.fromkeys(jobs) if job not in _done and not is_kept(job)]
     goes = _in_goes(waiting, min(TOGETHER, math.ceil(len(waiting) / processes)))
     clock = _Clock([sum(job.work for job in go) for go in goes], processes)
     of, done = len(waiting), 0
 
-    def note(go: Sequence[Job], results: list[Arrays] | None) -> None:
+    def note(go: Go, results: list[Arrays] | None = None) -> None:
         nonlocal done
         _done.update(zip(go, results or (), strict=False))
         done += len(go)
@@ -96,16 +100,24 @@ def do(jobs: Iterable[Job], processes: int, tell: Tell | None = None) -> None:
         if tell is not None:
             tell(done, of, go[-1].name, left_s)
 
-    if processes == 1 or len(goes) < 2:
+    if spark is not None and goes:
+        from vinecast.claims.kept_spark import do_goes
+
+        do_goes(spark, goes, note)
+    elif processes == 1 or len(goes) < 2:
         for go in goes:
-            note(go, _try(go))
-        return
+            note(go, attempt(go))
+    else:
+        _do_side_by_side(goes, min(processes, len(goes)), note)
+
+
+def _do_side_by_side(
+    goes: Sequence[Go], processes: int, note: Callable[[Go, list[Arrays] | None], None]
+) -> None:
     others = multiprocessing.active_children()
-    pool = ProcessPoolExecutor(
-        min(processes, len(goes)), multiprocessing.get_context("spawn"), _begin_process
-    )
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin_process)
     try:
-        futures = {pool.submit(_try, go): go for go in goes}
+        futures = {pool.submit(attempt, go): go for go in goes}
         for future in as_completed(futures):
             note(futures[future], future.result())
         pool.shutdown()
@@ -162,8 +174,8 @@ def _begin_process() -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def _try(jobs: Sequence[Job]) -> list[Arrays] | None:
-    """What cannot be done is left to the claim that asks for it, which then says why."""
+def attempt(jobs: Go) -> list[Arrays] | None:
+    """Do these. What cannot be done is left to the claim that asks for it, which then says why."""
     try:
         return _get(jobs)
     except InputError:
@@ -193,7 +205,8 @@ def place_of(job: Job) -> Path | None:
     return job.keep / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
 
 
-def _is_kept(job: Job) -> bool:
+def is_kept(job: Job) -> bool:
+    """Whether its result lies in its folder."""
     place = place_of(job)
     return place is not None and place.is_file()
 

@@ -198,7 +198,9 @@ def reproduce(arguments: argparse.Namespace) -> int:
         arguments.periods,
         arguments.keep,
     )
-    _do_runs(chosen, setup)
+    if arguments.spark is not None and arguments.keep is None:
+        raise InputError("Spark's tasks need a folder for what they find: give one with --keep DIR")
+    _do_runs(chosen, setup, arguments.spark)
     verdicts = []
     with progress("reproduce", len(chosen)) as tell:
         for done, claim in enumerate(chosen):
@@ -233,8 +235,8 @@ def reproduce(arguments: argparse.Namespace) -> int:
     return 0 if all(verdict.holds for verdict in verdicts) else 1
 
 
-def _do_runs(chosen: "Sequence[Claim]", setup: "Setup") -> None:
-    """Do the runs that claims need, several at a time."""
+def _do_runs(chosen: "Sequence[Claim]", setup: "Setup", spark: str | None) -> None:
+    """Do the runs that claims need, several at a time, or on Spark."""
     from vinecast.claims.kept import Job, do
 
     jobs: list[Job] = []
@@ -249,7 +251,7 @@ def _do_runs(chosen: "Sequence[Claim]", setup: "Setup") -> None:
             if left_s >= LONG_S and not sys.stderr.isatty():
                 complain(text)
 
-        do(jobs, setup.threads, told)
+        do(jobs, setup.threads, told, spark)
 
 
 def _list_claims(claims: Any, as_json: bool) -> int:

@@ -215,6 +215,14 @@ def _add_reproduce(commands: Any) -> None:
         metavar="DIR",
         help="keep finished runs of RE-6 … RE-13 there: what was stopped goes on where it was",
     )
+    parser.add_argument(
+        "--spark",
+        nargs="?",
+        const="local",
+        metavar="MASTER",
+        help="do those runs as one Spark sweep, here or on a cluster such as spark://host:7077; it needs "
+        "--keep, a folder that all machines share",
+    )
     _add_figures(parser)
     _add_threads(parser)
     _add_data(parser)

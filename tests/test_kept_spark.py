@@ -1,0 +1,76 @@
+"""Runs that claims need, as one Spark sweep: the same results, in the same folder."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from spark_tests import SPARK
+
+pytest.importorskip("pyspark", reason="needs the extra 'spark'")
+
+from pyspark import cloudpickle
+
+import test_kept
+from test_kept import Square
+from vinecast.claims import Setup, grid_rings, kept
+from vinecast.claims.grid_runs import Play
+from vinecast.claims.kept import do, fetch, is_kept
+from vinecast.cli import main
+from vinecast.core.errors import InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "_done", {})
+
+
+def test_without_a_folder_it_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "RE-7", "--scale", "small", "--spark"]) == 2
+    said = capsys.readouterr().err
+    assert said == "vinecast: Spark's tasks need a folder for what they find: give one with --keep DIR\n"
+
+
+class TestSpark:
+    pytestmark = SPARK
+
+    def test_doing_many(self, spark: "SparkSession", tmp_path: Path) -> None:
+        notes, folder = tmp_path / "notes", tmp_path / "kept"
+        notes.mkdir()
+        jobs = [Square(number, folder, notes) for number in (3, 4, 1, 2, 3, 5)]
+        cannot = Square(13, folder, notes, fails=True)
+        told: list[int] = []
+        pickling: Any = cloudpickle
+        pickling.register_pickle_by_value(test_kept)  # the workers do not know the tests
+        try:
+            do([*jobs, cannot], 2, lambda done, *_: told.append(done), spark="local")
+        finally:
+            pickling.unregister_pickle_by_value(test_kept)
+        assert told == sorted(told)
+        assert told[-1] == 6
+        assert all(map(is_kept, jobs))
+        assert [int(fetch(job)["square"][0]) for job in jobs] == [9, 16, 1, 4, 9, 25]
+        assert test_kept._done_in(notes) == ["3+1+5", "4+2"]
+        with pytest.raises(InputError, match="no squares here"):
+            fetch(cannot)
+
+    def test_the_grid_of_regular_rings(self, spark: "SparkSession", tmp_path: Path) -> None:
+        setup = Setup("small", keep=tmp_path)
+        needs = [job for job in grid_rings.CLAIMS[1].needs(setup) if isinstance(job, Play)]
+        jobs = [
+            dataclasses.replace(job, scene=dataclasses.replace(job.scene, cycles=15))
+            for job in needs
+            if job.scene.period_s == needs[0].scene.period_s
+        ]
+        do(jobs, 2, spark="local")
+        assert len(list(tmp_path.glob("*.npz"))) == len(set(jobs))
+        alone = dataclasses.replace(jobs[-1], scene=dataclasses.replace(jobs[-1].scene, keep=None))
+        here, there = fetch(alone), fetch(jobs[-1])
+        assert here.keys() == there.keys()
+        for name, array in here.items():
+            assert np.array_equal(array, there[name], equal_nan=array.dtype.kind == "f")
