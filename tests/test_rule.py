@@ -26,6 +26,7 @@ from vinecast.core.rule import (
     inner_rule,
     rule,
     rule_on_words,
+    rule_sources,
     word,
 )
 
@@ -302,11 +303,34 @@ def test_old_generations_are_cleared_away(story: Story, tmp_path: Path) -> None:
     assert (tmp_path / "rules-1" / "code.nbc").exists()
 
 
-def test_only_rooms_whose_sources_name_the_cache_have_rules() -> None:
+def test_compiled_code_is_made_of_modules_with_rules_and_of_what_they_import(tmp_path: Path) -> None:
+    package = tmp_path / "vinecast"
+    some = "from vinecast.sim import (\n    constants,\n    numbers as n,\n)\n"
+    sources = {
+        "core/__init__": "from vinecast.core.lonely import x\n",
+        "core/rules": f"{some}\n@inner_rule\ndef f(): ...\n",
+        "core/deep": "from numpy import lonely\n",
+        "core/late": "import vinecast.core.rules\n",
+        "core/lonely": "from vinecast.core.rules import f\n",
+        "sim/__init__": "",
+        "sim/constants": "import vinecast.core.deep\n",
+        "sim/numbers": "def g():\n    from vinecast.core.late import y\n",
+    }
+    for room in ("core", "sim"):
+        (package / room).mkdir(parents=True)
+    for name, text in sources.items():
+        (package / f"{name}.py").write_text(text)
+    names = ["core.deep", "core.late", "core.rules", "sim", "sim.constants", "sim.numbers"]
+    assert list(rule_sources(package)) == [f"vinecast.{name}" for name in names]
+
+
+def test_what_is_compiled_here() -> None:
     package = Path(vinecast.__file__).parent
-    found = {
+    found = rule_sources(package)
+    assert {"vinecast.core.draws", "vinecast.core.machine", "vinecast.protocols.rings.rules"} <= found.keys()
+    having = {
         path.relative_to(package).parts[0]
         for path in package.rglob("*.py")
         if re.search("^@(rule|inner_rule|rule_on_words)$", path.read_text(), re.MULTILINE)
     }
-    assert found <= set(ROOMS)
+    assert having <= set(ROOMS)

@@ -14,13 +14,14 @@ Rules are written in the part of Python that both understand:
 - results leave through output arrays or small tuples; nothing is allocated.
 
 Numba caches compiled code on disk by the file that *defines* a function and does not notice an edit in a
-file that this function calls. The cache folder therefore carries a digest of the sources of all rooms that
-have rules: a changed source means a new folder, never stale code.
+file that this function calls. The cache folder therefore carries a digest of the sources of all modules that
+have rules, and of whatever they import, and so on: a changed source means a new folder, never stale code.
 """
 
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ROOMS = ("core", "pipeline", "protocols", "sim", "systems")
 """The rooms that have rules, or constants that become part of compiled ones."""
+
+_RULE = re.compile(r"\n@(?:rule|inner_rule|rule_on_words)\n")
+_IMPORTS = re.compile(
+    r"^[ \t]*(?:from (vinecast[\w.]*) import (\([^)]*\)|.*)|import (vinecast[\w.]*))", re.MULTILINE
+)
 
 CACHE_GENERATIONS_KEPT = 4  # ours: enough for a few checkouts side by side
 
@@ -46,12 +52,31 @@ def _load_numba() -> Any:
     return None if getattr(numba.config, "DISABLE_JIT", 0) else numba
 
 
+def rule_sources(package: Path) -> dict[str, str]:
+    """The sources of modules that have rules, and of all that they import: what compiled code is made of. By
+    the modules' names, in order."""
+    names = {
+        ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for room in ROOMS
+        for path in (package / room).rglob("*.py")
+    }
+    texts = {name: path.read_text() for name, path in names.items()}
+    found = {name for name, text in texts.items() if "@" in text and _RULE.search(text)}
+    open_ones = list(found)
+    while open_ones:
+        for module, members, plain in _IMPORTS.findall(texts[open_ones.pop()]):
+            at = module or plain
+            for name in (at, *(f"{at}.{member}" for member in re.findall(r"\w+", members))):
+                if name in texts and name not in found:
+                    found.add(name)
+                    open_ones.append(name)
+    return {name: texts[name] for name in sorted(found)}
+
+
 def _sources_digest() -> str:
-    package = Path(__file__).parent.parent
     digest = hashlib.sha256(np.__version__.encode())
-    for path in sorted(path for room in ROOMS for path in (package / room).rglob("*.py")):
-        digest.update(path.relative_to(package).as_posix().encode())
-        digest.update(path.read_bytes())
+    for name, text in rule_sources(Path(__file__).parent.parent).items():
+        digest.update(f"{name} {len(text)} {text}".encode())
     return digest.hexdigest()[:16]
 
 
