@@ -41,6 +41,8 @@ class Reading:
         self._at: dict[str, int] = {}
         self._above: dict[str, int] = {}
         """Topic → what is not higher is of the time before."""
+        self._resumed: set[str] = set()
+        """Topics in which a consumer goes on where it was: what came while it was away is not old."""
         self._behind: dict[str, None] = {}
 
     @property
@@ -57,7 +59,9 @@ class Reading:
         """Begin with a topic; before the node follows it. InputError when there is no such place."""
         store = self._streams.store
         position = store.offset(self._consumer, topic) if self._consumer is not None else 0
-        if not position:
+        if position:
+            self._resumed.add(topic)
+        else:
             position = self._find(topic)
         self._at[topic] = position
         if position < self._streams.safe_position(topic):
@@ -90,6 +94,7 @@ class Reading:
         """Read a topic no longer."""
         for known in (self._at, self._above, self._behind):
             known.pop(topic, None)
+        self._resumed.discard(topic)
 
     def is_next(self, topic: str, position: int) -> bool:
         """Whether the event at a position is what comes next, and nothing has to be read before."""
@@ -97,9 +102,10 @@ class Reading:
 
     def wants(self, sealed: Sealed) -> bool:
         """Whether an event is not from the time before."""
-        if self._start == NOW and self._streams.is_old(sealed):
+        topic = sealed.record.topic
+        if self._start == NOW and topic not in self._resumed and self._streams.is_old(sealed):
             return False
-        return sealed.record.height > self._above.get(sealed.record.topic, 0)
+        return sealed.record.height > self._above.get(topic, 0)
 
     def advance(self, topic: str, position: int) -> None:
         """The reader was handed an event."""
