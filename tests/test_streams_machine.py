@@ -21,6 +21,7 @@ from vinecast.protocols.streams import (
     Hand,
     Keepers,
     Lower,
+    Met,
     StreamAck,
     StreamEvents,
     StreamHeads,
@@ -383,6 +384,33 @@ def test_topics_take_turns() -> None:
     told = [one.topic for _, message in net.messages(StreamHeads, 0) for one in message.told]
     assert set(told) >= set(names)
     assert max(len(message.told) for _, message in net.messages(StreamHeads, 0) if message.asks) <= 4
+
+
+def test_who_meets_another_compares_at_once() -> None:
+    net, events = Net(2), chain(300)
+    net.give(0, events[:5])
+    net.give(1, events)
+    net.tell(0, Met(1, (TOPIC, "another")))
+    net.run(0.5)  # before the first period is over
+    assert net[0].order() == net[1].order()
+    net.tell(1, Met(0, (TOPIC,)))
+    heads = len(net.messages(StreamHeads))
+    for _ in range(5):
+        net.tell(0, Met(1, (TOPIC,)))
+        net.tell(1, Met(0, (TOPIC,)))
+    assert len(net.messages(StreamHeads)) == heads  # they know of each other
+
+
+def test_of_those_met_only_some_are_asked() -> None:
+    net = Net(6)
+    net.give(0, chain(3))
+    for peer in range(1, 6):
+        net.tell(0, Met(peer, (TOPIC,)))
+        net.run(0.1)
+    assert [to for to, _ in net.messages(StreamHeads, 0)] == [1, 2, 3]
+    quiet = Net(2)
+    quiet.tell(0, Met(1, (TOPIC,)))
+    assert quiet.sent == []  # a stream that is known to be empty
 
 
 # Catching up.

@@ -42,6 +42,7 @@ from vinecast.protocols.streams import (
     Follow,
     Hand,
     Lower,
+    Met,
     StreamAck,
     StreamHeads,
     StreamPush,
@@ -254,6 +255,8 @@ class LiveStreams:
     def meet(self, peer: int) -> None:
         """A peer has introduced itself."""
         self._carry_table(self.keepers.meet(peer, self._host.now_us()))
+        if not self._stopped:
+            self._tell(Met(peer, self._book.topics_of(peer)))
 
     def stop(self) -> None:
         """The store is about to close: take nothing more. It may still say what is safe."""

@@ -45,13 +45,14 @@ from vinecast.protocols.streams import (
     Hand,
     Keepers,
     Lower,
+    Met,
     StreamEffect,
     StreamEvents,
     StreamPush,
     StreamsConfig,
     Unfollow,
 )
-from vinecast.protocols.streams.machine import TIMERS
+from vinecast.protocols.streams.machine import TIMERS, RepairEvent
 
 TRAVELLING = 1024
 """Events on their way through this node that the carrier may still send (ours)."""
@@ -120,7 +121,7 @@ class Carrier:
     """(topic, now) -> the peers next to this node in the topic's overlay."""
 
 
-DurableInput = Event | Kept | Follow | Unfollow | Lower | Keepers | PublishSealed
+DurableInput = Event | Kept | Follow | Unfollow | Lower | Keepers | Met | PublishSealed
 DurableEffect = Effect | Keep | SetFloor | Hand | Acknowledged | Blame
 
 
@@ -169,7 +170,7 @@ class Durable:
                 return self._publish(sealed)
             case TimerFired(name) if name in TIMERS:
                 return self._repair(event)
-            case Kept() | Keepers() | Lower():
+            case Kept() | Keepers() | Lower() | Met():
                 return self._repair(event)
             case Follow(topic):
                 number = self._number_of(topic) if event.reads else None
@@ -262,7 +263,7 @@ class Durable:
     def _take(self, sealed: Sealed, sender: int, ack: bool) -> list[DurableEffect]:
         return self._map_repair(self.repair.take(sealed, sender, self._now_us, ack))
 
-    def _repair(self, event: Event | Kept | Follow | Unfollow | Lower | Keepers) -> list[DurableEffect]:
+    def _repair(self, event: RepairEvent) -> list[DurableEffect]:
         return self._map_repair(self.repair.handle(event, self._now_us))
 
     def _map_repair(self, effects: list[StreamEffect]) -> list[DurableEffect]:

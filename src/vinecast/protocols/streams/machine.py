@@ -24,6 +24,7 @@ from vinecast.protocols.streams.messages import (
     Follow,
     Keepers,
     Lower,
+    Met,
     StreamAck,
     StreamEffect,
     StreamEvents,
@@ -50,7 +51,7 @@ QUIET_PERIODS = 8
 _PARTNER = purpose("streams.partner")
 _SOURCES = purpose("streams.sources")
 
-RepairEvent = Event | Kept | Follow | Unfollow | Lower | Keepers
+RepairEvent = Event | Kept | Follow | Unfollow | Lower | Keepers | Met
 
 
 class GapRepair:
@@ -108,6 +109,8 @@ class GapRepair:
                 return self._lower(topic, floor)
             case Keepers(topic, peers):
                 return self._finish(self._set_keepers(topic, peers), now_us)
+            case Met(peer, topics):
+                return self._meet(peer, topics)
         return []
 
     def take(self, sealed: Sealed, sender: int, now_us: int, ack: bool) -> list[StreamEffect]:
@@ -289,10 +292,18 @@ class GapRepair:
                 if not topic.opened or topic.since is not None:
                     asking.add(peer)
         for peer, tellings in told.items():
-            asks = ALWAYS if peer in asking else IF_OTHER
-            for at in range(0, len(tellings), TOLD_TOPICS):
-                effects.append(Send(peer, StreamHeads(tuple(tellings[at : at + TOLD_TOPICS]), asks)))
+            effects += _heads(peer, tellings, peer in asking)
         return effects
+
+    def _meet(self, peer: int, names: tuple[str, ...]) -> list[StreamEffect]:
+        """Compare heads with a peer at once, where few have told of a stream yet: whoever was away need not
+        wait for its turn."""
+        if not self.standing.is_fair(peer):
+            return []
+        followed = [self.topics[name] for name in names if name in self.topics]
+        untold = [t for t in followed if len(t.tales) < ENOUGH and peer not in t.tales and not t.is_quiet]
+        tellings = [topic.telling(self.streams, self._cycle) for topic in untold]
+        return _heads(peer, tellings, any(not t.opened or t.since is not None for t in untold))
 
     def _begin(self, topic: Topic) -> list[StreamEffect]:
         """See by what others have told where the stream begins here."""
@@ -323,6 +334,13 @@ class GapRepair:
             if topic.opened:
                 effects += self.seeking.reach(sender, topic, told)
         return effects + ([Send(sender, StreamHeads(tuple(answer), NEVER))] if answer else [])
+
+
+def _heads(peer: int, tellings: list[Told], asking: bool) -> list[StreamEffect]:
+    """Tell a peer how far this node has come. asking: whether to be told in any case"""
+    asks, most = ALWAYS if asking else IF_OTHER, TOLD_TOPICS
+    parts = (tellings[at : at + most] for at in range(0, len(tellings), most))
+    return [Send(peer, StreamHeads(tuple(part), asks)) for part in parts]
 
 
 def _is_possible(told: Told) -> bool:

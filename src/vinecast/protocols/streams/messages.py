@@ -49,6 +49,14 @@ class Keepers:
     peers: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Met:
+    """Event: a peer has said that it is there and follows these topics."""
+
+    peer: int
+    topics: tuple[str, ...]
+
+
 # What it says to other nodes.
 
 NEVER, IF_OTHER, ALWAYS = 0, 1, 2
