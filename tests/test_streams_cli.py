@@ -71,6 +71,10 @@ def test_a_consumer_goes_on(say: Any) -> None:
         (("topic", "show", "unknown"), "nobody knows a topic"),
         (("topic", "show", "a", "--owner", "xyz"), "not a request"),
         (("topic", "fork", "a", "--owner", ""), "whose topic"),
+        (("topic", "hand-on", "unknown", "ab" * 32), "nobody knows a topic"),
+        (("topic", "hand-on", "a", "nonsense"), "a key has 64 hexadecimal digits"),
+        (("topic", "take-over", "a", "--owner", "ab" * 32), "nobody knows a topic"),
+        (("topic", "take-over", "a", "--owner", ""), "whose topic"),
     ],
 )
 def test_wrong_input_is_one_sentence(say: Any, words: tuple[str, ...], reason: str) -> None:
@@ -93,6 +97,12 @@ def test_topics(say: Any) -> None:
     assert newest["owner"][:16] in say("topic", "log", "drinks")
     fork = ("topic", "fork", "drinks", "--owner", newest["owner"], "--as", "beverages", "--json")
     assert json.loads(say(*fork))["from"] == newest["id"]
+    own = json.loads(say("stats", "--json"))["key"]
+    assert own == newest["owner"]
+    assert "already" in say("topic", "hand-on", "drinks", own, code=2)
+    promised = json.loads(say("topic", "hand-on", "drinks", "ab" * 32, "--json"))
+    assert promised["metadata"]["heir"]["hex"].startswith("ab" * 32)
+    assert "is not handed on" in say("topic", "take-over", "drinks", "--owner", own, code=2)
 
 
 def test_acknowledgements_over_the_socket(folder: Path, say: Any) -> None:

@@ -46,6 +46,22 @@ def add_topic(commands: Any, command: Command) -> None:
     )
     fork.add_argument("--as", dest="other", default="", metavar="NAME", help="another name for it")
     _add_owner(fork, "whose topic", required=True)
+    hand_on = _action(
+        actions,
+        command,
+        "hand-on",
+        "let another key speak for a topic; its node takes it over. There is no way back",
+        "vinecast topic hand-on sports 5f0c…9a (of the new owner: 'key' in vinecast stats)",
+    )
+    hand_on.add_argument("other", metavar="NEW_OWNER_KEY", help="the new owner's key, in hex")
+    take_over = _action(
+        actions,
+        command,
+        "take-over",
+        "speak for a topic that was handed on to this node",
+        "vinecast topic take-over sports --owner KEY",
+    )
+    _add_owner(take_over, "who created the topic", required=True)
 
 
 def _action(actions: Any, command: Command, name: str, about: str, example: str) -> argparse.ArgumentParser:

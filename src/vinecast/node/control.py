@@ -9,7 +9,7 @@ A Unix socket in the node's folder, for its owner only; lines of JSON both ways.
     <- {"ok": …}
     -> {"do": "log", "topic": "sports/tennis", "count": 100}            "after": the id of an event
     <- {"ok": [{…}, …]}                                                 in the order that all nodes share
-    -> {"do": "topic", "action": "show", "name": "sports"}              create, add, log, fork; "owner": key
+    -> {"do": "topic", "action": "show", "name": "sports"}              create, add, log, fork …; "owner": key
     <- {"ok": {…}}
     -> {"do": "subscribe", "topics": ["sports/#"]}                      "start": "earliest", "consumer": "me"
     <- {"ok": …}, later {"ready": true}, and from then on {"event": {…}} and {"dropped": so many in all}
@@ -31,6 +31,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from vinecast.core.errors import InputError, VinecastError
+from vinecast.core.records import PUBLIC_KEY_BYTES
 from vinecast.node.folder import CONTROL, listen_in
 from vinecast.node.node import Node
 from vinecast.node.stream import Stream, log_told
@@ -79,14 +80,14 @@ class Log(Struct, tag="log", tag_field="do", forbid_unknown_fields=True):
 
 
 class Topic(Struct, tag="topic", tag_field="do", forbid_unknown_fields=True):
-    """Create, show, add to, list the versions of, or fork a topic."""
+    """Create, show, add to, list the versions of, fork, hand on, or take over a topic."""
 
-    action: Literal["create", "show", "add", "log", "fork"]
+    action: Literal["create", "show", "add", "log", "fork", "hand-on", "take-over"]
     name: str
     owner: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""
     """Whose topic; this node's own if it is empty. For ``add``, whose sub-topic."""
     other: str = ""
-    """The sub-topic to add, or the fork's own name."""
+    """The sub-topic to add, the fork's own name, or the key to hand on to."""
     metadata: dict[str, str] = {}
 
 
@@ -105,6 +106,17 @@ class Stats(Struct, tag="stats", tag_field="do", forbid_unknown_fields=True):
 _decoder = msgspec.json.Decoder(Publish | Subscribe | Log | Topic | Topics | Peers | Stats)
 _ack_decoder = msgspec.json.Decoder(Ack)
 _encode = msgspec.json.Encoder().encode
+
+
+def key_of(text: str) -> bytes:
+    """The key that these digits stand for."""
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != PUBLIC_KEY_BYTES:
+        raise InputError(f"a key has {2 * PUBLIC_KEY_BYTES} hexadecimal digits, not {text[:80]!r}")
+    return key
 
 
 def peers_told(node: Node) -> list[dict[str, Any]]:
@@ -223,8 +235,12 @@ class _Conversation:
                 return (await names.add(request.name, request.other, owner)).told
             case "log":
                 return [version.told for version in await names.history(request.name, owner)]
+            case "hand-on":
+                return (await names.hand_on(request.name, key_of(request.other))).told
         if owner is None:
-            raise InputError("say whose topic is to be forked: its owner's key")
+            raise InputError(f"say whose topic to {request.action.replace('-', ' ')}: its owner's key")
+        if request.action == "take-over":
+            return (await names.take_over(request.name, owner)).told
         return (await names.fork(request.name, owner, request.other or None)).told
 
     async def _stream(self, request: Subscribe) -> None:

@@ -45,7 +45,8 @@ class ControlClient:
             after = found[-1]["id"]
 
     def topic(self, action: str, name: str, **rest: Any) -> Any:
-        """Create, show, add to, list the versions of, or fork a topic; see ``node/control``."""
+        """Create, show, add to, list the versions of, fork, hand on or take over a topic; see
+        ``node/control``."""
         return self._ask({"do": "topic", "action": action, "name": name, **rest})
 
     def topics(self) -> dict[str, list[str]]:
