@@ -22,14 +22,20 @@ from vinecast.core.profiles import Profiles
 from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.rings import RingsConfig
+from vinecast.protocols.tman import TManConfig
 from vinecast.protocols.vicinity import VicinityConfig
 from vinecast.sim.engine import EventEngine
 from vinecast.sim.network import Network, NetworkConfig
 from vinecast.sim.overlay import random_views
 from vinecast.sim.workload import Subscriptions, subscribe
+from vinecast.systems import SYSTEMS as SIMULATED
 from vinecast.systems.direct import Direct, DirectConfig
 from vinecast.systems.flooding import Flooding, FloodingConfig
+from vinecast.systems.on_tman import OnTMan
+from vinecast.systems.opt import OptConfig
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
+from vinecast.systems.rvr import RvrConfig
+from vinecast.systems.vitis import VitisConfig
 
 PERIOD_US = SECOND_US
 """Every system's cycle here: a second."""
@@ -397,3 +403,34 @@ SYSTEMS["direct"] = TopicSystem(
     remembered=lambda machine: len(machine.recent),
     reason_alone="no subscriber known",
 )
+
+
+# Vitis and its baselines. OPT's bound is out of the way here; test_opt.py shows it where it is not.
+
+
+def _on_tman_views(machine: OnTMan) -> list[list[int]]:
+    return [machine.cyclon.view.tolist(), machine.tman.table.tolist(), machine.neighbours()]
+
+
+def _on_tman(name: str, config: type[Any], relay_free: bool) -> TopicSystem:
+    def configured(**rest: Any) -> Any:
+        layers = {"cyclon": CyclonConfig(period_s=1.0), "tman": TManConfig(period_s=1.0)}
+        return config(**layers, pull_timeout_s=0.2, **rest)
+
+    return TopicSystem(
+        build=SIMULATED[name].machines,
+        config=configured(),
+        forgetful=configured(remembered=MEMORY, remember_s=1.0),
+        settle=15,
+        recover=20,
+        heal=40,
+        relay_free=relay_free,
+        views=_on_tman_views,
+        remembered=lambda machine: len(machine.recent),
+        reason_alone="no subscriber known",
+    )
+
+
+SYSTEMS["vitis"] = _on_tman("vitis", VitisConfig, relay_free=False)
+SYSTEMS["rvr"] = _on_tman("rvr", RvrConfig, relay_free=False)
+SYSTEMS["opt"] = _on_tman("opt", OptConfig, relay_free=True)

@@ -22,13 +22,16 @@ from vinecast.protocols.cyclon.sweep import CyclonSweep
 from vinecast.systems.direct import NO_LINKS, Direct, DirectConfig
 from vinecast.systems.flooding import Flooding, FloodingConfig
 from vinecast.systems.grid import GridNode, GridNodeConfig
+from vinecast.systems.opt import OptConfig, opt_machines
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
 from vinecast.systems.poldercast_regular import PolderCastRegular, PolderCastRegularConfig
 from vinecast.systems.poldercast_regular_rings import RegularProfiles
 from vinecast.systems.poldercast_regular_sweep import PolderCastRegularSweep
 from vinecast.systems.poldercast_sweep import PolderCastSweep
 from vinecast.systems.pulsarcast import PulsarCast, PulsarCastConfig
+from vinecast.systems.rvr import RvrConfig, rvr_machines
 from vinecast.systems.scribe import Scribe, ScribeConfig
+from vinecast.systems.vitis import VitisConfig, vitis_machines
 
 Machines = Callable[[int], Machine]
 """node -> its machine"""
@@ -125,5 +128,8 @@ SYSTEMS: Mapping[str, System] = {
     "flooding": System(
         FloodingConfig, _flooding_machines, None, lambda machine: machine.cyclon.peers, has_topics=True
     ),
+    "vitis": System(VitisConfig, vitis_machines, None, lambda machine: machine.cyclon.peers, has_topics=True),
+    "rvr": System(RvrConfig, rvr_machines, None, lambda machine: machine.cyclon.peers, has_topics=True),
+    "opt": System(OptConfig, opt_machines, None, lambda machine: machine.cyclon.peers, has_topics=True),
     "direct": System(DirectConfig, _direct_machines, None, lambda machine: NO_LINKS, has_topics=True),
 }

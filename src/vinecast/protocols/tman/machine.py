@@ -1,0 +1,173 @@
+"""T-Man on one node: exchanges of tables, and of profiles.
+
+The machine knows neither the sampling service nor what makes a good neighbour: the system hands it
+``sample()``, the sample's row, and ``select(count)``, which lets the scratch's first ``count`` candidates
+compete and leaves the places of the chosen in ``scratch.best``.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
+from vinecast.core.interest import Scratch
+from vinecast.core.machine import NOBODY
+from vinecast.core.silence import SilenceMemory
+from vinecast.core.view import Ages, Peers, size_of
+from vinecast.protocols.tman import rules
+from vinecast.protocols.tman.config import TManConfig
+from vinecast.protocols.tman.messages import TManAnswer, TManEcho, TManProfile, TManRequest
+
+TIMER = "tman"
+PROFILE_TIMER = "tman.profile"
+FANS_MAX = 4096  # ours: whoever holds a node in its table beyond that is not sent its events
+
+Sample = Callable[[], tuple[Peers, Ages]]
+Select = Callable[[int], int]
+
+
+class TMan:
+    """The machine. ``first_after_us``: when the first exchange of tables begins; profiles follow as much
+    later again. ``told_max``: entries of a message, the sender's own besides."""
+
+    def __init__(
+        self,
+        config: TManConfig,
+        seed: int,
+        me: int,
+        scratch: Scratch,
+        silence: SilenceMemory,
+        sample: Sample,
+        select: Select,
+        told_max: int,
+        first_after_us: int = 0,
+    ) -> None:
+        size = config.table_size
+        self.config = config
+        self.seed = seed
+        self.me = me
+        self.cycle = 0
+        self.partner = NOBODY
+        self.peers: Peers = np.full(size, NOBODY, dtype=np.int32)
+        self.ages: Ages = np.zeros(size, dtype=np.uint16)
+        self.missed: rules.Missed = np.zeros(size, dtype=np.uint8)
+        self._fans: tuple[set[int], set[int]] = set(), set()
+        self._scratch = scratch
+        self._silence = silence
+        self._sample = sample
+        self._select = select
+        self._told_max = told_max + 1
+        self._first_after_us = first_after_us
+
+    @property
+    def table(self) -> Peers:
+        """The neighbours that it has chosen, in the order chosen."""
+        return self.peers[: size_of(self.peers)]
+
+    def fans(self) -> list[int]:
+        """Who holds it in its table, by its profiles since the turn of profiles before last; ascending."""
+        return sorted(self._fans[0] | self._fans[1])
+
+    def handle(self, event: Event, now_us: int) -> list[Effect]:
+        """See ``Machine``. The time does not matter to T-Man, only the order of events does."""
+        match event:
+            case Received(sender, TManProfile() as profile):
+                return self._echo(sender, profile)
+            case Received(sender, TManEcho()):
+                self._hear(sender)
+                return []
+            case Received(sender, TManRequest() as request):
+                return self._answer(sender, request)
+            case Received(sender, TManAnswer() as answer):
+                return self._end(sender, answer)
+            case TimerFired(name) if name == TIMER:
+                return self._begin()
+            case Start():
+                self.partner = NOBODY
+                self._fans = set(), set()
+                after_us = self._first_after_us
+                return [SetTimer(TIMER, after_us), SetTimer(PROFILE_TIMER, 2 * after_us)]
+            case PeerLost(peer):
+                self.forget(peer)
+                return []
+            case _:
+                return []
+
+    def forget(self, peer: int) -> None:
+        """Drop a peer that is known to be gone."""
+        rules.remove(self.peers, self.ages, self.missed, peer)
+        for fans in self._fans:
+            fans.discard(peer)
+
+    # The exchange of tables.
+
+    def _known(self) -> int:
+        silence = self._silence
+        return rules.gather_known(
+            self.me, self.peers, self.ages, *self._sample(), silence.table, 0, silence.cycle, self._scratch
+        )
+
+    def _told(self, count: int) -> tuple[Peers, Ages]:
+        peers, ages = np.empty(self._told_max, np.int32), np.empty(self._told_max, np.uint16)
+        written = rules.write_known(self.me, count, self.config.news_max, self._scratch, peers, ages)
+        return peers[:written], ages[:written]
+
+    def _begin(self) -> list[Effect]:
+        effects: list[Effect] = [SetTimer(TIMER, self.config.period_us)]
+        if self.partner != NOBODY:
+            effects.append(Count("tman.silent"))
+        self.cycle += 1
+        sample, _ = self._sample()
+        self.partner = rules.choose_partner(self.seed, self.cycle, self.me, self.peers, sample)
+        if self.partner != NOBODY:
+            effects.append(Send(self.partner, TManRequest(self.cycle, *self._told(self._known()))))
+        return effects
+
+    def _answer(self, sender: int, request: TManRequest) -> list[Effect]:
+        answer = TManAnswer(request.cycle, *self._told(self._known()))
+        self._merge(sender, request.peers, request.ages)
+        return [Send(sender, answer)]
+
+    def _end(self, sender: int, answer: TManAnswer) -> list[Effect]:
+        if sender != self.partner or answer.cycle != self.cycle:
+            return [Count("tman.late")]
+        self.partner = NOBODY
+        self._merge(sender, answer.peers, answer.ages)
+        return []
+
+    def _merge(self, sender: int, peers: Peers, ages: Ages) -> None:
+        self._hear(sender)
+        silence, most = self._silence, self._told_max
+        count = rules.gather_told(
+            sender, peers[:most], ages[:most], self.config.news_max, silence.table, 0, silence.cycle,
+            self._known(), self._scratch,
+        )  # fmt: skip
+        found = self._select(count)
+        rules.keep(self.peers, self.ages, self.missed, self._scratch, found)
+
+    # The exchange of profiles.
+
+    def exchange_profiles(self) -> list[Effect]:
+        """Send the profile to the whole table, without those who were silent for too long (Algorithm 6)."""
+        effects: list[Effect] = [SetTimer(PROFILE_TIMER, self.config.period_us)]
+        silence = self._silence
+        lost = rules.drop_stale(
+            self.peers, self.ages, self.missed, self.config.threshold, silence.table, 0, silence.cycle
+        )
+        if lost:
+            effects.append(Count("tman.stale", lost))
+        self._fans = self._fans[1], set()
+        profile = TManProfile(self.cycle, *self._own())
+        return effects + [Send(peer, profile) for peer in self.table.tolist()]
+
+    def _own(self) -> tuple[Peers, Ages]:
+        return np.array([self.me], dtype=np.int32), np.zeros(1, dtype=np.uint16)
+
+    def _echo(self, sender: int, profile: TManProfile) -> list[Effect]:
+        self._hear(sender)
+        if len(self._fans[1]) < FANS_MAX:
+            self._fans[1].add(sender)
+        return [Send(sender, TManEcho(profile.cycle, *self._own()))]
+
+    def _hear(self, sender: int) -> None:
+        rules.hear_from(self.peers, self.ages, self.missed, sender, self._silence.table, 0)

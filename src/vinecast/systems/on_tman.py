@@ -1,0 +1,251 @@
+"""A system on a table of neighbours that T-Man builds: what Vitis, RVR and OPT have in common (S2 §3.6).
+
+Cyclon samples, T-Man chooses from the sample and from what neighbours tell, profiles keep the table fresh,
+and events travel by notices along links that the system names. A cycle has three moments: at its beginning
+profiles are refreshed and Cyclon asks; after a third of it tables are exchanged; after two thirds profiles,
+and whatever the system builds from them.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vinecast.core.config import check, limited
+from vinecast.core.errors import InputError
+from vinecast.core.events import (
+    Count,
+    Effect,
+    Event,
+    PeerFound,
+    PeerLost,
+    Publish,
+    Received,
+    Start,
+    Stop,
+    Subscribe,
+    TimerFired,
+    Unsubscribe,
+)
+from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
+from vinecast.core.machine import NOBODY, SECOND_US
+from vinecast.core.profiles import Profiles, row_of
+from vinecast.core.silence import SilenceMemory
+from vinecast.core.view import Ages, Peers
+from vinecast.protocols.cyclon import Cyclon, CyclonConfig
+from vinecast.protocols.cyclon import machine as cyclon
+from vinecast.protocols.tman import TMan, TManAnswer, TManConfig, TManEcho, TManProfile, TManRequest
+from vinecast.protocols.tman import machine as tman
+from vinecast.systems import notices
+from vinecast.systems.notices import Notice, Notices, Pull, PulledEvent
+from vinecast.systems.recent import RecentEvents
+
+Topics = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class OnTManConfig:
+    """The two layers below, and how events are remembered and pulled."""
+
+    pull_timeout_s: float = limited(1.0, at_least=0.001, at_most=86400.0)
+    """Seconds after which an event is asked for elsewhere (ours)."""
+    remembered: int = limited(8192, at_least=1, at_most=10_000_000)
+    """Events that a node remembers having seen, at the most; while all of them are recent, a further one is
+    turned away (ours)."""
+    remember_s: float = limited(10.0, at_least=0.001, at_most=86400.0)
+    """Seconds for which an event counts as recent. It must have come to rest everywhere by then (ours)."""
+    cyclon: CyclonConfig = field(default_factory=CyclonConfig)
+    """The peer sampling service (S2 §3.6 has Newscast; any will do, §3.2)."""
+    tman: TManConfig = field(default_factory=TManConfig)
+    """The routing table."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.cyclon.period_us != self.tman.period_us:
+            raise InputError("cyclon.period_s and tman.period_s must be the same")
+
+    @property
+    def period_us(self) -> int:
+        """The length of a cycle in microseconds."""
+        return self.tman.period_us
+
+    @property
+    def told_max(self) -> int:
+        """Entries that a message of T-Man can have, the sender's own besides."""
+        return self.tman.table_size + self.cyclon.view_size
+
+    def make_scratch(self, profiles: Profiles) -> Scratch:
+        """Working memory that machines of one population share."""
+        most = max(self.told_max + 1, (self.tman.table_size + 2 * tman.FANS_MAX) // 4 + 1)
+        return make_scratch(profiles.peers, profiles.topic_ids.size, 0, most)
+
+
+class OnTMan:
+    """The machine, but for the choice of neighbours and the links of events."""
+
+    def __init__(
+        self, name: str, config: OnTManConfig, seed: int, me: int, profiles: Profiles, scratch: Scratch
+    ) -> None:
+        if not 0 <= me < profiles.peers:
+            raise InputError(f"node {me} has no profile")
+        if profiles.cnt[me] > TOPICS_MAX:
+            raise InputError(f"a node can subscribe to {TOPICS_MAX:,} topics at the most")
+        self.seed = seed
+        self.me = me
+        self.profiles = profiles
+        self.cyclon = Cyclon(config.cyclon, seed, me)
+        self._name = name
+        self._scratch = scratch
+        self._silence = SilenceMemory()
+        self._own = set(profiles.topics_of(me).tolist())
+        self._routes: dict[int, list[int]] = {}
+        self._routed_at = -1
+        self.tman = TMan(
+            config.tman,
+            seed,
+            me,
+            scratch,
+            self._silence,
+            self._sample,
+            self._select,
+            config.told_max,
+            config.period_us // 3,
+        )
+        recent = RecentEvents(config.remembered, round(config.remember_s * SECOND_US), name)
+        self.notices = Notices(
+            name,
+            recent,
+            round(config.pull_timeout_s * SECOND_US),
+            config.remembered,
+            self.subscribes,
+            self._route,
+            self._next_hop,
+            self._note_event,
+        )
+
+    # What a system decides.
+
+    def _select(self, count: int) -> int:
+        """Choose the table among the scratch's first ``count`` candidates (S2 Algorithm 4)."""
+        raise NotImplementedError
+
+    def _links(self, topic: int) -> list[int]:
+        """Whom the events of a topic go to."""
+        raise NotImplementedError
+
+    def _next_hop(self, topic: int) -> int:
+        """Who is next on the way to a topic's rendezvous."""
+        return NOBODY
+
+    def _note_event(self, topic: int) -> None:
+        """An event of one of its topics is here."""
+
+    def _refresh(self) -> None:
+        """A cycle begins: say in the profile what there is to say."""
+
+    def _build(self) -> list[Effect]:
+        """Profiles have been sent: build on what those of the neighbours said."""
+        return []
+
+    def _change_topics(self, before: Topics, after: Topics) -> None:
+        """Its topics are others now."""
+
+    def _start(self) -> None:
+        """The node comes up, for the first time or again."""
+
+    # What all of them do.
+
+    def handle(self, event: Event, now_us: int) -> list[Effect]:
+        """See ``Machine``."""
+        match event:
+            case Received(sender, Notice() | Pull() | PulledEvent() as message):
+                if not 0 <= message.topic < self.profiles.topic_ids.size:
+                    return [Count(f"{self._name}.unknown_topics")]
+                return self.notices.hear(sender, message, now_us)
+            case Publish(topic, number):
+                if not 0 <= topic < self.profiles.topic_ids.size:
+                    return [Count(f"{self._name}.unknown_topics")]
+                return self.notices.publish(topic, number, now_us)
+            case TimerFired(name) if name == notices.TIMER:
+                return self.notices.wake(now_us)
+        self._routes.clear()
+        match event:
+            case Received(_, TManRequest() | TManAnswer() | TManProfile() | TManEcho()):
+                return self.tman.handle(event, now_us)
+            case Received() | PeerFound():
+                return self.cyclon.handle(event, now_us)
+            case TimerFired(cyclon.TIMER):
+                self._silence.cycle += 1
+                self._refresh()
+                return self.cyclon.handle(event, now_us)
+            case TimerFired(tman.PROFILE_TIMER):
+                return self.tman.exchange_profiles() + self._build()
+            case Subscribe(topic):
+                return self._resubscribe(self._own | {topic})
+            case Unsubscribe(topic):
+                return self._resubscribe(self._own - {topic})
+            case PeerLost(peer):
+                self._silence.note(peer)
+                return self.cyclon.handle(event, now_us) + self.tman.handle(event, now_us)
+            case Start():
+                self._silence.clear()  # who was silent before a restart may be back
+                self.notices.clear()
+                self._start()
+                return self.cyclon.handle(event, now_us) + self.tman.handle(event, now_us)
+            case TimerFired() | Stop():
+                return self.cyclon.handle(event, now_us) + self.tman.handle(event, now_us)
+
+    @property
+    def recent(self) -> RecentEvents:
+        """Which events came by lately."""
+        return self.notices.recent
+
+    def has_seen(self, event: int) -> bool:
+        """Whether an event came by lately."""
+        return event in self.recent
+
+    def subscribes(self, topic: int) -> bool:
+        """Whether a topic is one of its own."""
+        return topic in self._own
+
+    def neighbours(self) -> list[int]:
+        """All that it is linked to, in the order of its table; then those who chose it, ascending."""
+        table: list[int] = self.tman.table.tolist()
+        chosen = set(table)
+        return table + [fan for fan in self.tman.fans() if fan not in chosen]
+
+    def peers_in_use(self) -> set[int]:
+        """Everybody in a view, linked, asked or remembered as silent: whose numbers must stay theirs."""
+        silent = self._silence.table.peers[0].tolist()
+        known = {*self.cyclon.peers.tolist(), *silent, *self.neighbours()}
+        return (known | {self.cyclon.partner, self.tman.partner}) - {NOBODY}
+
+    def _interested(self, topic: int) -> list[int]:
+        """The neighbours that subscribe to a topic."""
+        table = self.profiles.table
+        return [peer for peer in self.neighbours() if row_of(table, peer, topic) >= 0]
+
+    def _route(self, topic: int) -> list[int]:
+        """The links of a topic, found anew when anything has changed."""
+        if self._routed_at != self.profiles.changes:
+            self._routed_at = self.profiles.changes
+            self._routes.clear()
+        route = self._routes.get(topic)
+        if route is None:
+            route = self._routes[topic] = self._links(topic)
+        return route
+
+    def _sample(self) -> tuple[Peers, Ages]:
+        return self.cyclon.peers, self.cyclon.ages
+
+    def _resubscribe(self, own: set[int]) -> list[Effect]:
+        topics = np.array(sorted(own), dtype=np.int64)
+        known = topics.size == 0 or (topics[0] >= 0 and topics[-1] < self.profiles.topic_ids.size)
+        if not known or topics.size > TOPICS_MAX:
+            return [Count(f"{self._name}.refused subscription")]
+        if own != self._own:
+            before, after = self.profiles.topics_of(self.me).copy(), topics.astype(np.int32)
+            self._own = own
+            self.profiles.set_topics(self.me, after, np.zeros(after.size, dtype=np.uint8))
+            self._change_topics(before, after)
+        return []

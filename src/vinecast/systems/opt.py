@@ -1,0 +1,55 @@
+"""OPT (S2 §3.6): an overlay for every topic, the baseline of Vitis that knows no relays.
+
+Every node wants a few neighbours for each of its topics, and takes first who shares most of those that still
+lack some, as SpiderCast does. An event goes from subscriber to subscriber along these links. Nobody carries
+what it did not ask for; but how many links that takes depends on the subscriptions, and with too few some
+topics fall apart. ``tman.table_size`` is the bound; at its largest it is none.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vinecast.core.config import check, limited
+from vinecast.core.interest import Scratch
+from vinecast.core.machine import NOBODY
+from vinecast.core.profiles import Profiles, row_of
+from vinecast.systems.on_tman import OnTMan, OnTManConfig
+from vinecast.systems.opt_rules import select_covering
+
+
+@dataclass(frozen=True, slots=True)
+class OptConfig(OnTManConfig):
+    """The layers below, and how well topics are covered."""
+
+    coverage: int = limited(3, at_least=1, at_most=100)
+    """Neighbours that a node wants for each of its topics (SpiderCast's K; S2 does not say)."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        OnTManConfig.__post_init__(self)
+
+
+class Opt(OnTMan):
+    """The machine. ``profiles`` is the table of peers, ``scratch`` working memory that machines may share."""
+
+    def __init__(self, config: OptConfig, seed: int, me: int, profiles: Profiles, scratch: Scratch) -> None:
+        super().__init__("opt", config, seed, me, profiles, scratch)
+        self.config = config
+
+    def _select(self, count: int) -> int:
+        most = self.config.tman.table_size
+        return select_covering(self.me, self.config.coverage, count, most, self.profiles.table, self._scratch)
+
+    def _links(self, topic: int) -> list[int]:
+        return self._interested(topic)
+
+    def _next_hop(self, topic: int) -> int:
+        """There is no rendezvous: somebody in the sample who subscribes will do."""
+        table = self.profiles.table
+        return next((p for p in self.cyclon.view.tolist() if row_of(table, p, topic) >= 0), NOBODY)
+
+
+def opt_machines(config: OptConfig, seed: int, profiles: Profiles) -> Callable[[int], Opt]:
+    """Who makes the machine of each node of a simulated population."""
+    scratch = config.make_scratch(profiles)
+    return lambda node: Opt(config, seed, node, profiles, scratch)
