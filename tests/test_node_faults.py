@@ -14,10 +14,11 @@ import pytest
 from live import FAST, PATIENCE_S, Village, live, until, village
 from vinecast.core.errors import InputError
 from vinecast.node.address import Address
+from vinecast.node.clock import RealClock
 from vinecast.node.identity import Identity
 from vinecast.node.link import Link, State
 from vinecast.node.memory_transport import MemoryNetwork, MemoryTransport
-from vinecast.node.node import Node, RealClock
+from vinecast.node.node import Node
 from vinecast.node.store import StoreConfig
 from vinecast.node.store_file import StoreFile
 from vinecast.node.subscription import Subscription

@@ -119,7 +119,7 @@ class Scene:
         assert len(transport.counters) <= REASONS_MAX
         assert len(transport._links) <= config.transport.accepted_max + config.transport.dialled_max
         assert len(transport._peers) <= len(transport._links) + len(transport._tasks)
-        assert len(driver._replays._seen) <= driver._replays._most
+        assert len(driver.events.replays._seen) <= driver.events.replays._most
         assert len(driver.trace) <= config.traced
         assert set(driver._codec._sent) <= set(transport._peers)
         for link in transport._links:
@@ -289,9 +289,9 @@ def feed(given_frames: st.SearchStrategy[Any], encoded: Callable[[Any], bytes], 
             def swallow(frame: Any) -> None:
                 driver._conduct.begin_cycle(0)
                 driver.on_frame(LIAR.id, encoded(frame))
-                driver._fire("cyclon")
-                driver._fire("vicinity")
-                driver._fire("rings")
+                driver.cycles.ring("cyclon")
+                driver.cycles.ring("vicinity")
+                driver.cycles.ring("rings")
                 check_views(driver)
 
             swallow()

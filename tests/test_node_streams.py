@@ -128,7 +128,7 @@ def test_now_earliest_an_offset_and_an_id() -> None:
                 other.subscribe("news/#", 1)
             with pytest.raises(InputError):
                 other.log("news", stranger)
-            assert len(other._subscriptions["news"]) == 6
+            assert len(other.readers.by_topic["news"]) == 6
 
     live(main())
 

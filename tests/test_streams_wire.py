@@ -186,7 +186,7 @@ async def feed(node: Node, frames: st.SearchStrategy[bytes], examples: int) -> N
 
     swallow()
     for timer in ("streams.period", "streams.ask", "kademlia", "kademlia.timeout"):
-        driver._fire(timer)
+        driver.cycles.ring(timer)
 
 
 @pytest.mark.parametrize("shape", ["absurd", "any", "changed"])

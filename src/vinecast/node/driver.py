@@ -11,20 +11,17 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from math import isnan
-from typing import Any, Protocol
+from typing import Any
 
-from vinecast.core.blocks import cid_of
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.core.events import (
     Count,
-    Deliver,
     Effect,
     Event,
     Message,
     Observe,
     PeerFound,
     PeerLost,
-    Publish,
     Received,
     Send,
     SetTimer,
@@ -36,16 +33,16 @@ from vinecast.core.events import (
 )
 from vinecast.core.interest import Scratch
 from vinecast.core.machine import NOBODY
-from vinecast.core.seals import SealChecker, Sealed, event_number, read_sealed
+from vinecast.core.seals import SealChecker, Sealed
 from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.node.address import Address
+from vinecast.node.clock import Clock
 from vinecast.node.codec import Codec
 from vinecast.node.conduct import Conduct, Misunderstanding
-from vinecast.node.config import PATIENCE_PERIODS
+from vinecast.node.cycles import Cycles
+from vinecast.node.events_live import LiveEvents
 from vinecast.node.identity import Identity, verify
-from vinecast.node.outbox import Outbox, Parcel
 from vinecast.node.peers import ME, PeerBook
-from vinecast.node.replays import Replays
 from vinecast.node.streams_host import Reader, StreamPlace, StreamsSettings
 from vinecast.node.streams_live import TIMERS as STREAM_TIMERS
 from vinecast.node.streams_live import LiveStreams
@@ -65,29 +62,13 @@ from vinecast.node.wire import (
 from vinecast.protocols.cyclon import machine as cyclon
 from vinecast.protocols.rings import machine as rings
 from vinecast.protocols.streams import NOW
-from vinecast.systems.poldercast import PolderCast, PolderCastConfig, PolderCastEvent
+from vinecast.systems.poldercast import PolderCast, PolderCastConfig
 from vinecast.systems.poldercast_regular import PolderCastRegular, PolderCastRegularConfig
 
 log = logging.getLogger("vinecast.node")
 
 _OBSERVED = {kind: f"events {kind.name.lower().replace('_', ' ')}" for kind in TraceKind}
-DIAL_PERIODS = 2
-"""Periods that a partner may take for its answer if there is no link to it yet: it may not exist (ours)."""
-LOOKS_A_PERIOD = 8
-"""How often it is looked whether it came (ours)."""
 UNWANTED = "refused: event on a topic that is not subscribed to"
-
-
-class Clock(Protocol):
-    """What time it is; a test has its own."""
-
-    def now_us(self) -> int:
-        """Microseconds since 1970, of a clock that never goes back."""
-        ...
-
-    def wall_us(self) -> int:
-        """Microseconds since 1970, as the machine believes."""
-        ...
 
 
 class Driver:
@@ -129,10 +110,9 @@ class Driver:
         """Set when somebody else is known."""
         self._codec = Codec(self.book, config.most)
         self._conduct = Conduct(config.period_us)
-        self._replays = Replays()
-        self._checker = SealChecker(verify, network)
         self._clock = clock
-        self._deliver = deliver
+        checker = SealChecker(verify, network)
+        self.events = LiveEvents(self, self.machine, self.book, checker, deliver)
         self.streams = LiveStreams(
             StreamsSettings(network, config.period_us / 1e6, keepers),
             seed,
@@ -140,21 +120,20 @@ class Driver:
             self.machine,
             self.book,
             self._codec,
-            self._checker,
+            checker,
             store,
             read,
         )
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._outbox = Outbox(self.send_frame)
-        self._current: tuple[Sealed, Parcel] | None = None
         self._reachable: set[int] = set()
         self._running = False
-        self._waiting_for_cycle: list[asyncio.Future[None]] = []
-        self._period_us = config.period_us
-        self._fired_us: dict[str, int] = {}
-        """Layer → when it last began an exchange."""
-        self._gone: set[int] = set()
-        """Peers that said goodbye or could not be reached, lately."""
+        self.cycles = Cycles(
+            config.period_us,
+            self.now_us,
+            self._fire,
+            self.machine.partner_of,
+            lambda peer: transport.is_linked(self.book.id_of(peer)),
+            self.counters,
+        )
 
     def _make_machine(self, config: PolderCastConfig, seed: int, scratch: Scratch) -> PolderCast:
         profiles, regular = self.book.profiles, self.book.regular
@@ -171,6 +150,7 @@ class Driver:
         self.address = self.address or listens
         self._renew(())
         self._running = True
+        self.cycles.start()
         self.streams.handle(Start(()))
         return self.address
 
@@ -191,10 +171,7 @@ class Driver:
             for peer in self.transport.links():
                 self.transport.send(peer, None, goodbye)
         self._running = False
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
-        self._wake()
+        self.cycles.stop()
         await self.transport.drain(patience_s)
         await self.transport.close()
 
@@ -260,22 +237,7 @@ class Driver:
 
     def publish(self, hand: Iterable[Sealed]) -> list[int]:
         """Send events of one's own, outside of streams, on their way; how many peers each was handed to."""
-        parcels = []
-        try:
-            for sealed in hand:
-                parcel = Parcel(sealed.block, sealed.seal.to_bytes())
-                parcels.append(parcel)
-                number = self.book.topics.take(sealed.record.topic)
-                if number is None:
-                    self.counters["dropped: too many topics"] += 1
-                    continue
-                try:
-                    self._handle_event(sealed, parcel, Publish(number, sealed.number))
-                finally:
-                    self.book.topics.leave(number)
-        finally:
-            self._outbox.flush()
-        return [parcel.taken for parcel in parcels]
+        return self.events.publish(hand)
 
     def is_ready(self, topic: str) -> bool:
         """Whether an event on a topic would reach this node by its ring neighbours.
@@ -335,7 +297,7 @@ class Driver:
     def _lose(self, number: int) -> None:
         """A peer is gone: nobody waits for its answer."""
         if number in self.machine.partners():
-            self._gone.add(number)
+            self.cycles.lose(number)
         self.streams.handle(PeerLost(number))
 
     def on_refused(self, reason: str) -> None:
@@ -372,7 +334,7 @@ class Driver:
                 self._handle(Received(sender, message))
                 self.joined.set()
             case EventFrame():
-                self._take_events(peer, frame)
+                self.events.take(peer, frame)
             case Introduction():
                 self._meet(peer, frame)
             case Leaving():
@@ -403,38 +365,6 @@ class Driver:
             self._handle(PeerFound(number))
         return number != NOBODY
 
-    def _take_events(self, peer: bytes, frame: EventFrame) -> None:
-        """Events of a peer: what is wrong with one of them ends it, what is not wanted is left out."""
-        try:
-            for block, seal in frame.events:
-                try:
-                    self._take_event(peer, block, seal, frame.hops)
-                except Misunderstanding as error:
-                    self.counters[f"refused: {error}"] += 1
-        finally:
-            self._outbox.flush()
-
-    def _take_event(self, peer: bytes, block: bytes, seal: bytes, hops: int) -> None:
-        sender = self.book.number_of(peer)  # nobody yet, if the event overtook the sender's introduction
-        cid = cid_of(block)
-        number = event_number(cid)
-        if self.machine.has_seen(number):
-            self.counters["events received again"] += 1
-            return
-        sealed = read_sealed(block, cid, seal)
-        if sealed.record.height:
-            raise RemoteError("event of a stream among those of none")
-        topic = self.book.topics.number_of(sealed.record.topic)
-        if topic is None or not self.machine.subscribes(topic):
-            self.refuse_topic(peer)
-            return
-        if not self._checker.holds(sealed):
-            raise RemoteError("forged event")
-        if not self._replays.is_new(sealed.record.publisher, sealed.record.sequence):
-            raise Misunderstanding("event replayed")
-        event = Received(sender, PolderCastEvent(topic, number, hops))
-        self._handle_event(sealed, Parcel(block, seal), event)
-
     def refuse_topic(self, peer: bytes) -> None:
         """A peer sent an event on a topic that is not subscribed to; RemoteError when it ought to know."""
         if self._conduct.is_news(peer):
@@ -456,31 +386,17 @@ class Driver:
         """The peers that there are links to."""
         return {self.book.number_of(peer) for peer in self.transport.links()} - {NOBODY}
 
-    def _handle_event(self, sealed: Sealed, parcel: Parcel, event: Event) -> None:
-        """Handle something about one event; what is sent of it waits in the outbox."""
-        self._current = sealed, parcel
-        try:
-            self._handle(event)
-        finally:
-            self._current = None
-
     def _handle(self, event: Event) -> None:
         for effect in self.machine.handle(event, self._clock.now_us()):
             self.carry_out(effect)
 
     def carry_out(self, effect: Effect) -> None:
         match effect:
-            case Send(to, PolderCastEvent(hops=hops), otherwise):
-                assert self._current is not None
-                self._outbox.put(to, hops, self._current[1], otherwise)
             case Send(to, message, otherwise):
                 if not self._send(to, message) and otherwise != NOBODY:
                     self._send(otherwise, message)
             case SetTimer(name, after_us):
-                self._set_timer(name, after_us)
-            case Deliver(_, _, hops):
-                assert self._current is not None
-                self._deliver(self._current[0], hops)
+                self.cycles.set_timer(name, after_us)
             case Observe(kind=kind, reason=reason):
                 self.counters[f"{_OBSERVED[kind]}: {reason}" if reason else _OBSERVED[kind]] += 1
                 self._observed.append((self._clock.wall_us(), effect))
@@ -503,38 +419,10 @@ class Driver:
             self.counters["dropped: peer cannot take more"] += things
         return sent
 
-    def _set_timer(self, name: str, after_us: int) -> None:
-        if not self._running:
-            return
-        earlier = self._timers.get(name)
-        if earlier is not None:
-            earlier.cancel()
-        loop = asyncio.get_running_loop()
-        self._timers[name] = loop.call_later(after_us / 1e6, self._fire, name)
-
-    def _waits_for(self, layer: str) -> bool:
-        """Whether a layer's partner may still answer: it was not asked long ago, and is not known to be gone.
-
-        Where a machine is overloaded answers come late. To gossip more slowly then is better than to take
-        everybody for dead.
-        """
-        partner = self.machine.partner_of(layer)
-        if partner == NOBODY or partner in self._gone:
-            return False
-        waited_us = self._clock.now_us() - self._fired_us.get(layer, 0)
-        linked = self.transport.is_linked(self.book.id_of(partner))
-        return waited_us < (PATIENCE_PERIODS if linked else DIAL_PERIODS) * self._period_us
-
     def _fire(self, name: str) -> None:
         if name in STREAM_TIMERS:
             self.streams.fire(name)
             return
-        if self._waits_for(name):
-            self.counters["exchanges held back"] += 1
-            self._set_timer(name, self._period_us // LOOKS_A_PERIOD)
-            return
-        self._fired_us[name] = self._clock.now_us()
-        self._gone.discard(self.machine.partner_of(name))
         if name == cyclon.TIMER:
             self.book.begin_cycle()
             self._conduct.begin_cycle(self._clock.now_us())
@@ -546,23 +434,11 @@ class Driver:
         if name == cyclon.TIMER and regular is not None and regular.own_pattern(ME) != self.book.card.pattern:
             self._renew(self.book.topics_of(ME))
         if name == rings.TIMER:
-            self._wake()
-
-    def _wake(self) -> None:
-        """Let those go on who wait for a cycle."""
-        waiting, self._waiting_for_cycle = self._waiting_for_cycle, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
+            self.cycles.complete()
 
     async def next_cycle(self) -> bool:
         """Wait until all layers had their turn once more; False when the node leaves instead."""
-        if not self._running:
-            return False
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting_for_cycle.append(future)
-        await future
-        return self._running
+        return await self.cycles.next()
 
     def is_crowded(self, topic: str, above: float) -> bool:
         """Whether a linked subscriber of a topic has a queue fuller than that, 0 … 1."""

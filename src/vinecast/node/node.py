@@ -26,15 +26,16 @@ from typing import Any, Self
 from vinecast.core.blocks import cid_from_text
 from vinecast.core.errors import InputError
 from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
-from vinecast.core.seals import Sealed
 from vinecast.node.address import Address
+from vinecast.node.clock import RealClock
 from vinecast.node.company import Company
 from vinecast.node.config import NodeConfig
 from vinecast.node.driver import Driver
 from vinecast.node.identity import Identity
 from vinecast.node.peers import ME
 from vinecast.node.publisher import Headers, Payload, Publisher
-from vinecast.node.reading import Reading, Start
+from vinecast.node.readers import JOINING_CYCLES, Readers
+from vinecast.node.reading import Start
 from vinecast.node.receipt import Receipt
 from vinecast.node.store import Store
 from vinecast.node.streams_host import StreamPlace
@@ -44,16 +45,14 @@ from vinecast.node.streams_volatile import VolatileStreams
 from vinecast.node.subscription import Event, Subscription
 from vinecast.node.tls_transport import TlsTransport
 from vinecast.node.topic_names import TopicNames
-from vinecast.node.topics import Pattern, check_topic
+from vinecast.node.topics import check_topic
 from vinecast.node.transport import Transport
 from vinecast.node.warm_up import is_warm, warm_up
-from vinecast.protocols.streams import EARLIEST, NOW
+from vinecast.protocols.streams import NOW
 
 log = logging.getLogger("vinecast.node")
 
-FOLLOWED_A_CYCLE = 256  # ours: topics that a pattern takes up in one cycle, at the most
 REMEMBERED_PEERS = 64  # ours: of those met lately, so many are written down each minute
-JOINING_CYCLES = 60  # ours: cycles without meeting anybody after which a node counts as alone
 MINUTE_S = 60.0
 _CARD = "card version"
 
@@ -67,24 +66,6 @@ class Peer:
     topics: tuple[str, ...]
     linked: bool
     """Whether there is a link to it at the moment."""
-
-
-class RealClock:
-    """The machine's clocks."""
-
-    def __init__(self) -> None:
-        self._ahead_ns = time.time_ns() - time.monotonic_ns()
-
-    def now_us(self) -> int:
-        """Microseconds since 1970, of a clock that never goes back: set ahead with the machine's, set back
-        with it never."""
-        passed_ns = time.monotonic_ns()
-        self._ahead_ns = max(self._ahead_ns, time.time_ns() - passed_ns)
-        return (passed_ns + self._ahead_ns) // 1000
-
-    def wall_us(self) -> int:
-        """Microseconds since 1970."""
-        return time.time_ns() // 1000
 
 
 @lru_cache(maxsize=16)
@@ -120,16 +101,13 @@ class Node:
             raise InputError(f"a node that listens on {listen} must say where others reach it (advertise)")
         self._folder = Path(folder) if folder is not None else None
         self._identity, self._transport = identity, transport
-        self._subscriptions: dict[str, list[Subscription]] = {}
-        """Topic → who reads it."""
-        self._patterns: list[Subscription] = []
         self._publisher: Publisher | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._driver: Driver | None = None
         self._store: Store | None = None
         self._streams: StreamPlace | None = None
         self._names: TopicNames | None = None
-        self._unread = 0
+        self._readers: Readers | None = None
         self._closed = False
         self.join_trouble: dict[str, str] = {}
         """Address → why it could not be joined there, when last tried."""
@@ -167,6 +145,9 @@ class Node:
             self._transport = TlsTransport(
                 identity, self._listen, self.network, config.transport, advertise=self._advertise
             )
+        self._readers = readers = Readers(
+            self._store, config.waiting, config.alone_cycles, self._expects_others
+        )
         system = config.system
         self._driver = Driver(
             identity=identity,
@@ -178,8 +159,8 @@ class Node:
             clock=RealClock(),
             seed=int.from_bytes(os.urandom(7), "big"),
             network=self.network,
-            deliver=self._take,
-            read=self._read_event,
+            deliver=readers.take,
+            read=readers.read,
             store=self._streams,
             keepers=config.keepers,
             peers=config.peers,
@@ -189,6 +170,7 @@ class Node:
             version=int.from_bytes(self._store.meta(_CARD) or b"", "big"),
             on_card=self._note_card,
         )
+        readers.driver = self._driver
         self._driver.recall((session.on_us, session.last_us) for session in self._store.sessions())
         self._publisher = Publisher(
             identity, self.network, self._driver, self._store, config.publish_wait_s, config.holders
@@ -203,7 +185,7 @@ class Node:
         self._store.mark_on(time.time_ns() // 1000)
         company = Company(self._driver, self._store, self._join, config.transport.dial_s, self.join_trouble)
         retainer = Retainer(self._streams, lambda topic: config.retention, self._driver.now_us)
-        works = (company.keep(), self._keep_following(), self._keep_books(), retainer.run())
+        works = (company.keep(), readers.keep_following(), self._keep_books(), retainer.run())
         self._tasks = [asyncio.create_task(work) for work in works]
 
     def _kept(self, cids: tuple[bytes, ...]) -> None:
@@ -226,7 +208,7 @@ class Node:
         self._tasks = []
         if self._publisher is not None:
             self._publisher.close()
-        for subscription in self._readers():
+        for subscription in self._readers.all() if self._readers is not None else ():
             subscription.end()
         if self._driver is not None:
             self._note_peers()
@@ -259,6 +241,13 @@ class Node:
         self.driver  # noqa: B018  (says so when the node has not been started)
         assert self._publisher is not None
         return self._publisher
+
+    @property
+    def readers(self) -> Readers:
+        """Who reads what; for those who look inside."""
+        self.driver  # noqa: B018  (says so when the node has not been started)
+        assert self._readers is not None
+        return self._readers
 
     @property
     def names(self) -> TopicNames:
@@ -314,8 +303,8 @@ class Node:
             "peers": len(driver.book.known()),
             "links": len(driver.transport.links()),
             "cycles": driver.book.cycle,
-            "unread": self._unread,
-            "dropped": sum(subscription.dropped for subscription in self._readers()),
+            "unread": self.readers.unread,
+            "dropped": sum(subscription.dropped for subscription in self.readers.all()),
             "streams": len(driver.streams.store.topics()),
             "counters": dict(sorted((driver.counters + driver.book.counters + stored).items())),
             **driver.regularity(),
@@ -352,20 +341,10 @@ class Node:
         anywhere, or after the one with this offset or id. A ``consumer`` goes on after what it acknowledged
         last (``Subscription.ack``), and only the first time at the start.
         """
-        driver, pattern = self.driver, Pattern.parse(topic)
+        readers = self.readers
         if self._closed:
             raise InputError("the node is closed")
-        reading = Reading(driver.streams, start, consumer, pattern.is_plain)
-        subscription = Subscription(pattern, self.config.waiting, self._ready, self._close, reading)
-        if pattern.is_plain:
-            if not self._read([topic], subscription):
-                raise InputError(f"there is no room for one more topic ({topic[:80]!r})")
-            assert self._store is not None
-            self._store.add_subscription(topic)
-        else:
-            self._patterns.append(subscription)
-            self._read(pattern.choose(driver.book.topics.known()), subscription)
-        return subscription
+        return readers.subscribe(topic, start, consumer)
 
     def log(self, topic: str, after: str | None = None, count: int = 100) -> list[Event]:
         """What this node keeps of a topic's stream, in the order that all nodes share; ``after``: the id of
@@ -392,110 +371,16 @@ class Node:
             if not await driver.next_cycle():
                 return
 
-    def _read(self, topics: list[str], subscription: Subscription) -> list[str]:
-        """Let a subscription have these topics; those for which there was room."""
-        reading = subscription.reading
-        assert reading is not None
-        topics = topics[:FOLLOWED_A_CYCLE]
-        for topic in topics:
-            reading.begin(topic)
-            if reading.follows == EARLIEST:
-                for other in self._subscriptions.get(topic, ()):
-                    assert other.reading is not None
-                    other.reading.leave_out(topic, self.driver.streams.store.state(topic).floor)
-        found = self.driver.subscribe(topics, reading.follows)
-        for topic in found:
-            self._subscriptions.setdefault(topic, []).append(subscription)
-        for topic in set(topics).difference(found):
-            reading.end(topic)
-        return found
-
     async def unsubscribe(self, topic: str) -> None:
         """Leave a topic, whoever reads it, also one from before a restart."""
-        for subscription in list(self._subscriptions.get(topic, ())):
-            if subscription.pattern.is_plain:
-                await subscription.close()
-        self._leave(topic)
+        await self.readers.unsubscribe(topic)
 
-    async def _close(self, subscription: Subscription) -> None:
-        if subscription in self._patterns:
-            self._patterns.remove(subscription)
-        for topic, readers in list(self._subscriptions.items()):
-            if subscription in readers:
-                readers.remove(subscription)
-                if subscription.reading is not None:
-                    subscription.reading.end(topic)
-                if not readers:
-                    self._leave(topic)
-
-    def _leave(self, topic: str) -> None:
+    def _expects_others(self) -> bool:
+        """Whether there is anybody to meet."""
         assert self._store is not None
-        self._subscriptions.pop(topic, None)
-        self.driver.unsubscribe(topic)
-        self._store.drop_subscription(topic)
-
-    async def _ready(self, subscription: Subscription) -> None:
-        """Wait until every topic of a subscription is reachable, or has nobody else for some cycles."""
-        driver, since = self.driver, self.driver.book.cycle
-        assert self._store is not None
-        patience = since + JOINING_CYCLES
-        waits = bool(self._join or driver.book.known() or self._store.peers())
-        while waits:
-            if not driver.joined.is_set() and driver.book.cycle < patience:
-                since = driver.book.cycle  # nobody has been met yet: whether anybody is there is not known
-            mine = [topic for topic, readers in self._subscriptions.items() if subscription in readers]
-            found = all(map(driver.is_ready, mine)) or (
-                driver.book.cycle - since >= self.config.alone_cycles
-                and all(driver.is_ready(topic) or driver.is_alone(topic) for topic in mine)
-            )
-            if found:
-                return
-            if not await driver.next_cycle():
-                raise InputError("the node was closed before the subscription was ready")
-
-    def _take(self, sealed: Sealed, hops: int) -> None:
-        """Give an event to its readers."""
-        readers = self._subscriptions.get(sealed.record.topic)
-        if not readers:
-            self._unread += 1
-            return
-        event = Event(sealed, hops)
-        for subscription in readers:
-            if not subscription.offer(event):
-                self.driver.counters["dropped: reader too slow"] += 1
-
-    def _read_event(self, sealed: Sealed, hops: int, position: int) -> None:
-        """Give an event of a stream to its readers."""
-        readers = self._subscriptions.get(sealed.record.topic)
-        if not readers:
-            self._unread += 1
-            return
-        for subscription in readers:
-            subscription.read(sealed, hops, position)
-
-    def _readers(self) -> list[Subscription]:
-        found = {id(one): one for readers in self._subscriptions.values() for one in readers}
-        found |= {id(one): one for one in self._patterns}
-        return list(found.values())
+        return bool(self._join or self.driver.book.known() or self._store.peers())
 
     # In the background.
-
-    async def _keep_following(self) -> None:
-        """Look at each cycle whether patterns ask for more topics."""
-        while await self.driver.next_cycle():
-            self._follow_patterns()
-
-    def _follow_patterns(self) -> None:
-        """Read topics that a pattern asks for and that have become known."""
-        known = self.driver.book.topics.known() if self._patterns else []
-        for subscription in self._patterns:
-            missing = [
-                name
-                for name in subscription.pattern.choose(known)
-                if subscription not in self._subscriptions.get(name, ())
-            ]
-            if missing and not self._read(missing, subscription):
-                self.driver.counters["refused: no room for a topic of a pattern"] += 1
 
     async def _keep_books(self) -> None:
         """Write down every minute, and at first more often, that the node is on line and whom it knows."""

@@ -1,0 +1,120 @@
+"""Events outside of streams on a live node: in and out of its machine, checked once, and kept by nobody.
+
+What is sent of the events that are handled together shares frames (``node/outbox``).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from vinecast.core.blocks import cid_of
+from vinecast.core.errors import RemoteError
+from vinecast.core.events import Deliver, Effect, Event, Publish, Received, Send
+from vinecast.core.seals import SealChecker, Sealed, event_number, read_sealed
+from vinecast.node.conduct import Misunderstanding
+from vinecast.node.outbox import Outbox, Parcel
+from vinecast.node.peers import PeerBook
+from vinecast.node.replays import Replays
+from vinecast.node.wire import EventFrame
+from vinecast.systems.poldercast import PolderCast, PolderCastEvent
+
+
+class Host(Protocol):
+    """The driver, as far as it is needed here."""
+
+    counters: Counter[str]
+
+    def now_us(self) -> int:
+        """The time, of a clock that never goes back."""
+        ...
+
+    def carry_out(self, effect: Effect) -> None:
+        """What the node's machine asks for besides."""
+        ...
+
+    def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
+        """Send a frame; whether it will go out."""
+        ...
+
+    def refuse_topic(self, peer: bytes) -> None:
+        """A peer sent an event on a topic that is not subscribed to."""
+        ...
+
+
+class LiveEvents:
+    """One node's. ``deliver`` takes an event that the application subscribed to, and how many links it
+    travelled."""
+
+    def __init__(
+        self,
+        host: Host,
+        machine: PolderCast,
+        book: PeerBook,
+        checker: SealChecker,
+        deliver: Callable[[Sealed, int], None],
+    ) -> None:
+        self._host, self._machine, self._book = host, machine, book
+        self._checker, self._deliver = checker, deliver
+        self.replays = Replays()
+        self._outbox = Outbox(host.send_frame)
+
+    def publish(self, hand: Iterable[Sealed]) -> list[int]:
+        """Send events of one's own on their way; how many peers each was handed to."""
+        parcels = []
+        try:
+            for sealed in hand:
+                parcel = Parcel(sealed.block, sealed.seal.to_bytes())
+                parcels.append(parcel)
+                number = self._book.topics.take(sealed.record.topic)
+                if number is None:
+                    self._host.counters["dropped: too many topics"] += 1
+                    continue
+                try:
+                    self._handle(sealed, parcel, Publish(number, sealed.number))
+                finally:
+                    self._book.topics.leave(number)
+        finally:
+            self._outbox.flush()
+        return [parcel.taken for parcel in parcels]
+
+    def take(self, peer: bytes, frame: EventFrame) -> None:
+        """Events of a peer: what is wrong with one of them ends it, what is not wanted is left out."""
+        try:
+            for block, seal in frame.events:
+                try:
+                    self._take_event(peer, block, seal, frame.hops)
+                except Misunderstanding as error:
+                    self._host.counters[f"refused: {error}"] += 1
+        finally:
+            self._outbox.flush()
+
+    def _take_event(self, peer: bytes, block: bytes, seal: bytes, hops: int) -> None:
+        sender = self._book.number_of(peer)  # nobody yet, if the event overtook the sender's introduction
+        cid = cid_of(block)
+        number = event_number(cid)
+        if self._machine.has_seen(number):
+            self._host.counters["events received again"] += 1
+            return
+        sealed = read_sealed(block, cid, seal)
+        if sealed.record.height:
+            raise RemoteError("event of a stream among those of none")
+        topic = self._book.topics.number_of(sealed.record.topic)
+        if topic is None or not self._machine.subscribes(topic):
+            self._host.refuse_topic(peer)
+            return
+        if not self._checker.holds(sealed):
+            raise RemoteError("forged event")
+        if not self.replays.is_new(sealed.record.publisher, sealed.record.sequence):
+            raise Misunderstanding("event replayed")
+        self._handle(sealed, Parcel(block, seal), Received(sender, PolderCastEvent(topic, number, hops)))
+
+    def _handle(self, sealed: Sealed, parcel: Parcel, event: Event) -> None:
+        """Handle something about one event; what is sent of it waits in the outbox."""
+        for effect in self._machine.handle(event, self._host.now_us()):
+            match effect:
+                case Send(to, PolderCastEvent(hops=hops), otherwise):
+                    self._outbox.put(to, hops, parcel, otherwise)
+                case Deliver(_, _, hops):
+                    self._deliver(sealed, hops)
+                case _:
+                    self._host.carry_out(effect)

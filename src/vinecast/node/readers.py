@@ -1,0 +1,154 @@
+"""Who reads what on a live node: its subscriptions, those by patterns too, and what comes for them."""
+
+from collections.abc import Callable
+
+from vinecast.core.errors import InputError
+from vinecast.core.seals import Sealed
+from vinecast.node.driver import Driver
+from vinecast.node.reading import Reading, Start
+from vinecast.node.store import Store
+from vinecast.node.subscription import Event, Subscription
+from vinecast.node.topics import Pattern
+from vinecast.protocols.streams import EARLIEST
+
+FOLLOWED_A_CYCLE = 256  # ours: topics that a pattern takes up in one cycle, at the most
+JOINING_CYCLES = 60  # ours: cycles without meeting anybody after which a node counts as alone
+
+
+class Readers:
+    """One node's. ``waiting``: events that may wait for a reader; ``alone_cycles``: cycles without another
+    subscriber after which a subscription counts as ready; ``expects``: whether others are to be met."""
+
+    driver: Driver
+    """What runs the node; set before anybody subscribes."""
+
+    def __init__(self, store: Store, waiting: int, alone_cycles: int, expects: Callable[[], bool]) -> None:
+        self.unread = 0
+        """Events that nobody read."""
+        self.by_topic: dict[str, list[Subscription]] = {}
+        """Topic → who reads it."""
+        self._store, self._waiting, self._alone_cycles = store, waiting, alone_cycles
+        self._expects = expects
+        self._patterns: list[Subscription] = []
+
+    def all(self) -> list[Subscription]:
+        """All subscriptions."""
+        found = {id(one): one for readers in self.by_topic.values() for one in readers}
+        found |= {id(one): one for one in self._patterns}
+        return list(found.values())
+
+    # Coming and going.
+
+    def subscribe(self, topic: str, start: Start, consumer: str | None) -> Subscription:
+        """See ``Node.subscribe``."""
+        driver, pattern = self.driver, Pattern.parse(topic)
+        reading = Reading(driver.streams, start, consumer, pattern.is_plain)
+        subscription = Subscription(pattern, self._waiting, self._ready, self._close, reading)
+        if pattern.is_plain:
+            if not self._read([topic], subscription):
+                raise InputError(f"there is no room for one more topic ({topic[:80]!r})")
+            self._store.add_subscription(topic)
+        else:
+            self._patterns.append(subscription)
+            self._read(pattern.choose(driver.book.topics.known()), subscription)
+        return subscription
+
+    def _read(self, topics: list[str], subscription: Subscription) -> list[str]:
+        """Let a subscription have these topics; those for which there was room."""
+        reading = subscription.reading
+        assert reading is not None
+        topics = topics[:FOLLOWED_A_CYCLE]
+        for topic in topics:
+            reading.begin(topic)
+            if reading.follows == EARLIEST:
+                for other in self.by_topic.get(topic, ()):
+                    assert other.reading is not None
+                    other.reading.leave_out(topic, self.driver.streams.store.state(topic).floor)
+        found = self.driver.subscribe(topics, reading.follows)
+        for topic in found:
+            self.by_topic.setdefault(topic, []).append(subscription)
+        for topic in set(topics).difference(found):
+            reading.end(topic)
+        return found
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Leave a topic, whoever reads it, also one from before a restart."""
+        for subscription in list(self.by_topic.get(topic, ())):
+            if subscription.pattern.is_plain:
+                await subscription.close()
+        self._leave(topic)
+
+    async def _close(self, subscription: Subscription) -> None:
+        if subscription in self._patterns:
+            self._patterns.remove(subscription)
+        for topic, readers in list(self.by_topic.items()):
+            if subscription in readers:
+                readers.remove(subscription)
+                if subscription.reading is not None:
+                    subscription.reading.end(topic)
+                if not readers:
+                    self._leave(topic)
+
+    def _leave(self, topic: str) -> None:
+        self.by_topic.pop(topic, None)
+        self.driver.unsubscribe(topic)
+        self._store.drop_subscription(topic)
+
+    async def _ready(self, subscription: Subscription) -> None:
+        """Wait until every topic of a subscription is reachable, or has nobody else for some cycles."""
+        driver, since = self.driver, self.driver.book.cycle
+        patience = since + JOINING_CYCLES
+        waits = self._expects()
+        while waits:
+            if not driver.joined.is_set() and driver.book.cycle < patience:
+                since = driver.book.cycle  # nobody has been met yet: whether anybody is there is not known
+            mine = [topic for topic, readers in self.by_topic.items() if subscription in readers]
+            found = all(map(driver.is_ready, mine)) or (
+                driver.book.cycle - since >= self._alone_cycles
+                and all(driver.is_ready(topic) or driver.is_alone(topic) for topic in mine)
+            )
+            if found:
+                return
+            if not await driver.next_cycle():
+                raise InputError("the node was closed before the subscription was ready")
+
+    # Events that come.
+
+    def take(self, sealed: Sealed, hops: int) -> None:
+        """Give an event to its readers."""
+        readers = self.by_topic.get(sealed.record.topic)
+        if not readers:
+            self.unread += 1
+            return
+        event = Event(sealed, hops)
+        for subscription in readers:
+            if not subscription.offer(event):
+                self.driver.counters["dropped: reader too slow"] += 1
+
+    def read(self, sealed: Sealed, hops: int, position: int) -> None:
+        """Give an event of a stream to its readers."""
+        readers = self.by_topic.get(sealed.record.topic)
+        if not readers:
+            self.unread += 1
+            return
+        for subscription in readers:
+            subscription.read(sealed, hops, position)
+
+    # In the background.
+
+    async def keep_following(self) -> None:
+        """Look at each cycle whether patterns ask for more topics."""
+        while await self.driver.next_cycle():
+            self._follow_patterns()
+
+    def _follow_patterns(self) -> None:
+        """Read topics that a pattern asks for and that have become known."""
+        known = self.driver.book.topics.known() if self._patterns else []
+        for subscription in self._patterns:
+            missing = [
+                name
+                for name in subscription.pattern.choose(known)
+                if subscription not in self.by_topic.get(name, ())
+            ]
+            if missing and not self._read(missing, subscription):
+                self.driver.counters["refused: no room for a topic of a pattern"] += 1
