@@ -24,6 +24,7 @@ JOIN_S = 15.0  # ours: longer than a dial takes
 LOOK_S = 0.02
 ACQUAINTED_CYCLES = 5  # ours: until a node that just joined knows a few others
 FOUND_CYCLES = 20  # ours: until it knows a subscriber of any topic
+LOOK_CYCLES = 2  # ours: that a subscriber is looked for where the topic's keepers take the event anyway
 
 
 class Access(Protocol):
@@ -118,8 +119,8 @@ class _Joined:
         self, topic: str, payload: bytes, headers: Mapping[str, str] | None = None, durable: bool = True
     ) -> dict[str, Any]:
         """Publish, once a subscriber is known or looking for one has taken long."""
-        live = self._live
-        live.do(lambda: _pass_cycles(live.node, FOUND_CYCLES, topic))
+        live, cycles = self._live, LOOK_CYCLES if durable else FOUND_CYCLES
+        live.do(lambda: _pass_cycles(live.node, cycles, topic))
         return live.publish(topic, payload, dict(headers or {}), durable).told
 
     def stream(
