@@ -12,20 +12,21 @@ from vinecast.node.bench_durable import Publisher, Sizes
 
 
 def test_it_measures_and_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["bench", "durable", "--events", "300", "--repeat", "2", "--stored", "700"]
+    command = ["bench", "durable", "--events", "300", "--repeat", "2", "--stored", "700", "--missed", "900"]
     assert main([*command, "--folder", str(tmp_path), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["target"] for row in rows] == ["≥ 8,000", "", "≥ 50,000", "", "", "≤ 50 ms"]
+    assert [row["target"] for row in rows] == ["≥ 8,000", "", "≥ 50,000", "", "", "≤ 50 ms", "≥ 5,000"]
     assert all(row["value"] > 0 for row in rows)
     assert "verify and store the last 100" in rows[3]["what"]
+    assert rows[6]["what"] == "a node that was off line gets 900 256-byte events from 2 others"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["bench", "durable", "--quick", "--events", "300", "--stored", "300", "--markdown"]
-    assert main([*command, "--folder", str(tmp_path)]) == 0
+    command = ["bench", "durable", "--quick", "--events", "300", "--stored", "300", "--missed", "300"]
+    assert main([*command, "--markdown", "--folder", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("`vinecast bench durable --events 300 --repeat 1 --stored 300`")
+    assert out.startswith("`vinecast bench durable --events 300 --repeat 1 --stored 300 --missed 300`")
     assert "| a stream of 300 events: open it |" in out
 
 

@@ -15,7 +15,7 @@ def add_bench_durable(subjects: Any, command: Command) -> None:
         subjects,
         "durable",
         bench_durable,
-        "measure how fast streams are stored, replayed and opened, next to our targets",
+        "measure how fast streams are stored, replayed, opened and caught up with, next to our targets",
         "vinecast bench durable --folder /var/tmp --repeat 5",
     )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
@@ -29,6 +29,12 @@ def add_bench_durable(subjects: Any, command: Command) -> None:
         help="events of the stream that is opened (default: 1000000, which take 1 GB of disk for a while)",
     )
     parser.add_argument(
+        "--missed",
+        type=positive,
+        metavar="N",
+        help="events that a node gets from others after it was off line (default: 100000)",
+    )
+    parser.add_argument(
         "--folder",
         type=Path,
         metavar="DIR",
@@ -38,15 +44,25 @@ def add_bench_durable(subjects: Any, command: Command) -> None:
 
 def bench_durable(arguments: argparse.Namespace) -> int:
     """Measure, and print the table."""
+    from vinecast.node.bench_catch_up import bench_catch_up
     from vinecast.node.bench_durable import QUICK, Sizes, bench_durable
 
     usual = QUICK if arguments.quick else Sizes()
     sizes = Sizes(
-        arguments.events or usual.events, arguments.repeat or usual.repeat, arguments.stored or usual.stored
+        arguments.events or usual.events,
+        arguments.repeat or usual.repeat,
+        arguments.stored or usual.stored,
+        arguments.missed or usual.missed,
     )
-    title = f"vinecast bench durable --events {sizes.events} --repeat {sizes.repeat} --stored {sizes.stored}"
+    title = "vinecast bench durable"
+    for option in ("events", "repeat", "stored", "missed"):
+        title += f" --{option} {getattr(sizes, option)}"
     with progress("bench", 0) as tell:
-        results = list(bench_durable(sizes, arguments.folder, lambda text: tell(0, text)))
+        results = [
+            result
+            for bench in (bench_durable, bench_catch_up)
+            for result in bench(sizes, arguments.folder, lambda text: tell(0, text))
+        ]
     if arguments.json:
         print_json([result.as_dict() for result in results])
         return 0

@@ -46,9 +46,11 @@ class Sizes:
     repeat: int = 3
     stored: int = 1_000_000
     """Of the stream that is opened."""
+    missed: int = 100_000
+    """Of the stream that is caught up with."""
 
 
-QUICK = Sizes(2_000, 1, 5_000)
+QUICK = Sizes(2_000, 1, 5_000, 2_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +132,9 @@ async def _measure(sizes: Sizes, folder: Path, tell: Tell) -> list[Result]:
         await store.close()
     what = f"{PAYLOAD_BYTES}-byte events, one core"
     rows = [
-        _rate(f"verify and store, {what}", stored, STORE_MIN),
-        _rate(f"the same bytes into a plain file, {what}", plain),
-        _rate(f"replay from the store, {what}", replayed, REPLAY_MIN),
+        rate_of(f"verify and store, {what}", stored, STORE_MIN),
+        rate_of(f"the same bytes into a plain file, {what}", plain),
+        rate_of(f"replay from the store, {what}", replayed, REPLAY_MIN),
     ]
     return rows + await _large(sizes, folder / "large", tell, what)
 
@@ -156,8 +158,8 @@ async def _large(sizes: Sizes, folder: Path, tell: Tell, what: str) -> list[Resu
     middle = statistics.median(opened)
     long = f"a stream of {sizes.stored:,} events"
     return [
-        _rate(f"{long}: verify and store the last {step:,}, {what}", stored[-1:]),
-        _rate(f"{long}: replay the last {step:,}, {what}", replayed),
+        rate_of(f"{long}: verify and store the last {step:,}, {what}", stored[-1:]),
+        rate_of(f"{long}: replay the last {step:,}, {what}", replayed),
         Result(
             f"{long}: open it",
             f"{middle:.2g} ms ({min(opened):.2g} … {max(opened):.2g})",
@@ -232,7 +234,8 @@ def _one_core() -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _rate(what: str, rounds: Sequence[Round], target: float = 0.0) -> Result:
+def rate_of(what: str, rounds: Sequence[Round], target: float = 0.0) -> Result:
+    """A line of the table."""
     rates = [one.rate for one in rounds]
     value = statistics.median(rates)
     among = f" ({min(rates):,.0f} … {max(rates):,.0f})" if len(rates) > 1 else ""

@@ -65,9 +65,11 @@ class Intake:
     def height(self, topic: str, cid: bytes) -> int:
         """The height of a topic's event that is kept; 0 when it is not."""
         noted = self._lately.get(cid)
-        if noted is None:
-            return self._streams.height_of(topic, cid)
-        return noted[0] if noted[1] == topic else 0
+        if noted is not None:
+            return noted[0] if noted[1] == topic else 0
+        if self._seeker.is_sought(cid):  # spares a look into the store for all that is caught up with
+            return 0
+        return self._streams.height_of(topic, cid)
 
     def knows(self, topic: str, cid: bytes) -> bool:
         """Whether an event is kept, or waits for its parents."""
