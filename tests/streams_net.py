@@ -5,14 +5,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from vinecast.core.events import Count, Event, Received, Send, SetTimer, Start, TimerFired
+from vinecast.core.events import Blame, Count, Event, Received, Send, SetTimer, Start, TimerFired
 from vinecast.core.records import EventRecord
 from vinecast.core.seals import Sealed, seal_events
 from vinecast.core.streams import Keep, Kept, SetFloor
 from vinecast.core.streams_memory import MemoryStreams
 from vinecast.protocols.streams import (
     Acknowledged,
-    Blame,
     Follow,
     GapRepair,
     Hand,

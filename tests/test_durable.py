@@ -8,7 +8,7 @@ import pytest
 
 from flooding import Flood, Flooder
 from streams_net import chain, event
-from vinecast.core.events import Count, Deliver, Observe, Publish, Received, Send, Start, Subscribe
+from vinecast.core.events import Blame, Count, Deliver, Observe, Publish, Received, Send, Start, Subscribe
 from vinecast.core.machine import SECOND_US
 from vinecast.core.profiles import Profiles
 from vinecast.core.seals import Sealed
@@ -19,7 +19,6 @@ from vinecast.core.trace import TraceKind
 from vinecast.protocols.multicast_tree import TreeConfig
 from vinecast.protocols.pastry import PastryConfig
 from vinecast.protocols.streams import (
-    Blame,
     Follow,
     Hand,
     StreamAck,

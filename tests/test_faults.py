@@ -45,6 +45,7 @@ def test_an_owners_newest_record_is_found_whatever_others_store() -> None:
 
 def test_records_that_nobody_checks_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NameChecker, "check", lambda self, key, value, now_us: True)
+    monkeypatch.setattr(NameChecker, "until_us", lambda self, value: 1 << 62)
     monkeypatch.setattr(NameChecker, "select", lambda self, values: len(values) - 1)
     assert any(attacked_names(seed).faults for seed in range(3))
 

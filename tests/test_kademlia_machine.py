@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vinecast.core.circle import simulated_ids
 from vinecast.core.errors import InputError
-from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, Stop
+from vinecast.core.events import Blame, Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, Stop
 from vinecast.core.events import TimerFired as Fired
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.kademlia import (
@@ -30,6 +30,7 @@ from vinecast.protocols.kademlia import (
     Operation,
     key_of_point,
 )
+from vinecast.protocols.kademlia.keeping import FAULTS
 from vinecast.protocols.kademlia.messages import PEERS, PROVIDERS, VALUE
 from vinecast.protocols.kademlia.storage import Held
 
@@ -43,10 +44,13 @@ NAME = hashlib.sha256(b"a name").digest()
 
 
 class Numbered:
-    """A validator: ``name:`` and a number; the highest counts, and 99 has expired."""
+    """A validator: ``name:`` and a number; the highest counts, 99 has expired, and 7 does after 100 s."""
 
     def check(self, key: bytes, value: bytes, now_us: int) -> bool:
         return key == NAME and value.startswith(b"name:") and value[5:].isdigit() and value != b"name:99"
+
+    def until_us(self, value: bytes) -> int:
+        return 100 * SECOND if value == b"name:7" else 1 << 62
 
     def select(self, values: Sequence[bytes]) -> int:
         return max(range(len(values)), key=lambda place: int(values[place][5:]))
@@ -69,6 +73,15 @@ def member(me: int, *peers: int, **config: Any) -> Kademlia:
 
 def said(effects: list[Effect], kind: type) -> list[int]:
     return [e.to for e in effects if isinstance(e, Send) and isinstance(e.message, kind)]
+
+
+def blamed(effects: list[Effect]) -> list[int]:
+    return [effect.peer for effect in effects if isinstance(effect, Blame)]
+
+
+def point(value: bytes) -> int:
+    """Where a block is."""
+    return int.from_bytes(hashlib.sha256(value).digest()[:8], "big")
 
 
 def reply(effects: list[Effect]) -> Any:
@@ -261,8 +274,42 @@ def test_a_value_that_is_put_while_an_older_one_is_being_stored_is_stored_too() 
 def test_what_is_not_true_is_not_kept(store: Any, reason: str) -> None:
     node = member(3, 1, value_bytes_max=1000)
     effects = hear(node, 1, store)
-    assert effects == [Count("kademlia.refused_" + reason), Send(1, KademliaStored(1, False))]
+    refused = Count("kademlia.refused_" + reason)
+    assert effects == [refused, Blame(1, FAULTS[reason]), Send(1, KademliaStored(1, False))]
     assert node.storage.records == 0
+
+
+def test_who_stores_what_was_replaced_is_to_blame_and_changes_nothing() -> None:
+    node = member(3, 1, 2)
+    hear(node, 1, KademliaStore(1, NAME, b"name:2", SECOND))
+    effects = hear(node, 2, KademliaStore(1, NAME, b"name:1", SECOND))
+    assert effects == [
+        Count("kademlia.refused_older"),
+        Blame(2, FAULTS["older"]),
+        Send(2, KademliaStored(1, False)),
+    ]
+    assert reply(hear(node, 1, KademliaFind(1, NAME, VALUE))).value == b"name:2"
+
+
+def test_nobody_is_to_blame_for_what_is_far_or_finds_no_room() -> None:
+    node = member(0, *range(1, 40), nearest=2)
+    assert blamed(hear(node, 1, KademliaProvide(1, key_of_point(int(KEYS[39]))))) == []
+    full = member(3, 1, records_max=1)
+    first, second = sorted((b"1", b"2"), key=lambda value: int(KEYS[3]) ^ point(value))
+    for value in (first, second):
+        effects = hear(full, 1, KademliaStore(1, hashlib.sha256(value).digest(), value, SECOND))
+    assert Count("kademlia.refused_full") in effects
+    assert blamed(effects) == []
+
+
+def test_a_value_is_not_kept_longer_than_it_is_true() -> None:
+    node = member(3, 1)
+    for now_us in (0, 50 * SECOND):
+        assert reply(hear(node, 1, KademliaStore(1, NAME, b"name:7", 1 << 40), now_us)).taken
+    node.handle(KEEP_UP, 99 * SECOND)
+    assert reply(hear(node, 1, KademliaFind(1, NAME, VALUE), 99 * SECOND)).value == b"name:7"
+    node.handle(KEEP_UP, 100 * SECOND)
+    assert reply(hear(node, 1, KademliaFind(1, NAME, VALUE), 100 * SECOND)).value == b""
 
 
 def test_without_a_validator_only_blocks_are_kept() -> None:
@@ -288,6 +335,7 @@ def test_wrong_bytes_are_counted_and_somebody_else_is_asked() -> None:
     number = max(node.requests.open)
     effects = hear(node, first, KademliaAnswer(number, (), (), b"poison"))
     assert Count("kademlia.refused_values") in effects
+    assert blamed(effects) == [first]
     (second,) = said(effects, KademliaFind)
     hear(node, second, KademliaAnswer(number + 1, (), (), BLOCK))
     assert node.take_results() == [Found(Operation.GET, BLOCK_KEY, (second,), BLOCK)]
@@ -299,7 +347,8 @@ def test_an_answer_counts_once_from_whom_it_was_asked_of_and_if_it_fits() -> Non
     number, other = max(node.requests.open), 3 - first
     assert hear(node, other, KademliaAnswer(number, ())) == [Count("kademlia.late")]
     effects = hear(node, first, KademliaStored(number, True))
-    assert Count("kademlia.refused") in effects
+    assert Count("kademlia.refused_answers") in effects
+    assert blamed(effects) == [first]
     assert first not in node.buckets
     assert said(effects, KademliaFind) == [other]
     hear(node, other, KademliaAnswer(number + 1, (first, -1, 40, 3)))

@@ -139,5 +139,13 @@ class Count:
     by: int = 1
 
 
-Effect = Send | SetTimer | Deliver | Observe | Count
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """A peer did what no honest node does."""
+
+    peer: int
+    reason: str
+
+
+Effect = Send | SetTimer | Deliver | Observe | Count | Blame
 """What a machine can ask for."""

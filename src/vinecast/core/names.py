@@ -284,6 +284,10 @@ class NameChecker:
             return False
         return True
 
+    def until_us(self, value: bytes) -> int:
+        """When a record that has been checked expires."""
+        return decode_name(value).expires_us
+
     def select(self, values: Sequence[bytes]) -> int:
         """Which of these counts, by its place: one or more, each checked, and first what is known longest."""
         records = [decode_name(value) for value in values]

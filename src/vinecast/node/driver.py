@@ -15,6 +15,7 @@ from typing import Any
 
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.core.events import (
+    Blame,
     Count,
     Effect,
     Event,
@@ -402,6 +403,8 @@ class Driver:
                 self._observed.append((self._clock.wall_us(), effect))
             case Count(name, by):
                 self.counters[name] += by
+            case Blame(peer):
+                self.blame(self.book.id_of(peer))
 
     def _send(self, to: int, message: Message) -> bool:
         return self.send_frame(to, encode(self._codec.pack(self.book.id_of(to), message)))

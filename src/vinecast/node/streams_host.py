@@ -39,10 +39,6 @@ class Host(Protocol):
         """Send a frame; whether it will go out."""
         ...
 
-    def blame(self, peer: bytes) -> None:
-        """A peer did what no honest node does."""
-        ...
-
     def refuse_topic(self, peer: bytes) -> None:
         """A peer sent an event on a topic that is not subscribed to."""
         ...

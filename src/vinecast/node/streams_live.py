@@ -38,7 +38,6 @@ from vinecast.protocols.streams import (
     NOW,
     STREAM_MESSAGES,
     Acknowledged,
-    Blame,
     Follow,
     Hand,
     Lower,
@@ -379,8 +378,6 @@ class LiveStreams:
             case Acknowledged(cid, holders):
                 if self.listener is not None:
                     self.listener.held(cid, holders)
-            case Blame(peer):
-                self._host.blame(self._book.id_of(peer))
             case _:
                 self._host.carry_out(effect)
 

@@ -18,6 +18,7 @@ from typing import Any, assert_never
 
 from vinecast.core.errors import Bug
 from vinecast.core.events import (
+    Blame,
     Command,
     Count,
     Deliver,
@@ -180,6 +181,8 @@ class EventEngine:
                 self._push(at_us, tie, node, self._lives[node], TimerFired(name))
             case Count(name, by):
                 self.counters[name][node] += by
+            case Blame():
+                self.counters["blamed"][node] += 1
             case Deliver():
                 self._record(
                     node, TraceKind.DELIVERED, topic=effect.topic, event=effect.event, hops=effect.hops

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from vinecast.core.events import (
+    Blame,
     Count,
     Deliver,
     Effect,
@@ -39,7 +40,6 @@ from vinecast.core.trace import TraceKind
 from vinecast.protocols.streams import (
     STREAM_MESSAGES,
     Acknowledged,
-    Blame,
     Follow,
     GapRepair,
     Hand,
@@ -122,7 +122,7 @@ class Carrier:
 
 
 DurableInput = Event | Kept | Follow | Unfollow | Lower | Keepers | Met | PublishSealed
-DurableEffect = Effect | Keep | SetFloor | Hand | Acknowledged | Blame
+DurableEffect = Effect | Keep | SetFloor | Hand | Acknowledged
 
 
 class Durable:

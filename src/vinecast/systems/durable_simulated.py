@@ -16,6 +16,7 @@ from vinecast.core.blocks import cid_of
 from vinecast.core.config import check, limited
 from vinecast.core.errors import RemoteError
 from vinecast.core.events import (
+    Blame,
     Count,
     Deliver,
     Effect,
@@ -37,7 +38,6 @@ from vinecast.core.streams_checker import StreamChecker
 from vinecast.core.streams_memory import MemoryStreams
 from vinecast.protocols.streams import (
     Acknowledged,
-    Blame,
     Follow,
     Hand,
     Keepers,

@@ -6,12 +6,22 @@ from vinecast.core.draws import purpose, stream, substream, unit
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.kademlia.buckets import KEY_BYTES, Buckets, Keys, point_of
 from vinecast.protocols.kademlia.config import KademliaConfig
-from vinecast.protocols.kademlia.storage import Held, Storage
+from vinecast.protocols.kademlia.storage import FOREVER_US, Held, Storage
 from vinecast.protocols.kademlia.tasks import Operation, Validator, is_block
 
 FAR = 2
 """A key is not a node's business when it knows so many times k peers that are nearer (ours: a lookup that
 was unlucky is not refused, one that did not take place is)."""
+
+FAULTS = {
+    "keys": "key of the wrong length",
+    "sizes": "value over its limit",
+    "values": "value that is not its key's",
+    "older": "value that was replaced",
+    "answers": "answer to another question",
+}
+"""Refusals for which whoever sent something is to blame. An honest node stores an older record now and then,
+when it missed the newer one: that is told from a replay by how often it happens."""
 
 _DUE = purpose("kademlia.due")
 
@@ -41,11 +51,18 @@ class Keeping:
         self._validator = validator
 
     def _is_true(self, key: bytes, value: bytes, now_us: int) -> bool:
+        return self._until_us(key, value, now_us) > now_us
+
+    def _until_us(self, key: bytes, value: bytes, now_us: int) -> int:
+        """Until when a value is true; 0 when it is not."""
         if len(key) != KEY_BYTES:
-            return False
-        return is_block(key, value) or (
-            self._validator is not None and self._validator.check(key, value, now_us)
-        )
+            return 0
+        if is_block(key, value):
+            return FOREVER_US
+        validator = self._validator
+        if validator is None or not validator.check(key, value, now_us):
+            return 0
+        return validator.until_us(value)
 
     def _better(self, key: bytes, old: bytes, new: bytes) -> bytes:
         """Which of two true values of a key counts; the old one where they are as good."""
@@ -77,17 +94,19 @@ class Keeping:
         expires_us = now_us + min(left_us, self.config.expire_us)
         held = self.storage.value(key)
         if held is not None and held.value == value:
-            held.expires_us = max(held.expires_us, expires_us)
+            held.expires_us = min(max(held.expires_us, expires_us), held.until_us)
             held.due_us = self._next_due_us(key, now_us)
             return ""
         if left_us <= 0 or not 0 < len(value) <= self.config.value_bytes_max:
             return "sizes"
-        if not self._is_true(key, value, now_us):
+        until_us = self._until_us(key, value, now_us)
+        if until_us <= now_us:
             return "values"
         if held is not None and self._better(key, held.value, value) == held.value:
             return "older"
         due_us = self._next_due_us(key, now_us)
-        kept = self.storage.keep(Held(key, value, NOBODY, self._point(sender), expires_us, due_us))
+        expires_us = min(expires_us, until_us)
+        kept = self.storage.keep(Held(key, value, NOBODY, self._point(sender), expires_us, until_us, due_us))
         return "" if kept else "full"
 
     def _list_provider(self, sender: int, key: bytes, now_us: int) -> str:

@@ -157,14 +157,14 @@ class Kademlia(Operations):
                 return [Send(sender, KademliaPong(number))]
             case _:
                 return []
-        counted: list[Effect] = [Count("kademlia.refused_" + refused)] if refused else []
+        counted = self._refuse(sender, refused) if refused else []
         return [*counted, Send(sender, KademliaStored(number, not refused))]
 
     # Serving.
 
     def _give(self, sender: int, find: KademliaFind) -> list[Effect]:
         if len(find.key) != KEY_BYTES:
-            return [Count("kademlia.refused")]
+            return self._refuse(sender, "keys")
         size = self.config.nearest
         near = [peer for peer in self.buckets.closest(point_of(find.key), size + 1) if peer != sender]
         providers: list[int] = []

@@ -4,11 +4,11 @@ from abc import ABC, abstractmethod
 
 from vinecast.core.circle import BITS
 from vinecast.core.errors import InputError
-from vinecast.core.events import Count, Effect, Message, Send, SetTimer
+from vinecast.core.events import Blame, Count, Effect, Message, Send, SetTimer
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.kademlia.buckets import KEY_BYTES, Keys, key_of_point, point_of
 from vinecast.protocols.kademlia.config import KademliaConfig
-from vinecast.protocols.kademlia.keeping import Keeping, Own
+from vinecast.protocols.kademlia.keeping import FAULTS, Keeping, Own
 from vinecast.protocols.kademlia.lookup import Lookup
 from vinecast.protocols.kademlia.messages import (
     PEERS,
@@ -193,6 +193,11 @@ class Operations(Keeping, ABC):
 
     # Requests and what comes of them.
 
+    def _refuse(self, peer: int, reason: str) -> list[Effect]:
+        """Count what is refused, and hold it against whoever sent it if no honest node would have."""
+        counted: list[Effect] = [Count("kademlia.refused_" + reason)]
+        return [*counted, Blame(peer, FAULTS[reason])] if reason in FAULTS else counted
+
     def _ask(self, peer: int, number: int, message: Message, task: Task | None, now_us: int) -> list[Effect]:
         due_us = now_us + self.config.timeout_us
         self.requests.add(number, Request(peer, message, task, self.config.tries - 1, due_us))
@@ -250,7 +255,7 @@ class Operations(Keeping, ABC):
             case KademliaPing(), KademliaPong():
                 return []
             case _:
-                return [Count("kademlia.refused"), *self._fail(request, now_us)]
+                return [*self._refuse(sender, "answers"), *self._fail(request, now_us)]
 
     def _take_answer(self, task: Task, peer: int, answer: KademliaAnswer, now_us: int) -> list[Effect]:
         if task.over or task.storing is not None:
@@ -262,7 +267,7 @@ class Operations(Keeping, ABC):
             if len(answer.value) > self.config.value_bytes_max or not self._is_true(
                 task.key, answer.value, now_us
             ):
-                effects.append(Count("kademlia.refused_values"))
+                effects += self._refuse(peer, "values")
             elif self._take_value(task, peer, answer.value):
                 return self._finish(task, now_us)
         if task.operation is Operation.PROVIDERS:

@@ -13,6 +13,8 @@ from vinecast.core.machine import NOBODY
 from vinecast.protocols.kademlia.buckets import point_of
 from vinecast.protocols.kademlia.config import KademliaConfig
 
+FOREVER_US = (1 << 63) - 1
+"""Later than anything ends."""
 RECORD_BYTES = 256
 """What a record weighs besides its value (ours: about what it takes in memory)."""
 
@@ -28,6 +30,8 @@ class Held:
     sender: int
     """The point of whoever sent it; a provider speaks for itself."""
     expires_us: int
+    until_us: int = FOREVER_US
+    """When it counts no more, however often it is stored again."""
     due_us: int = 0
     """When the node stores the value again, unless somebody did meanwhile."""
 

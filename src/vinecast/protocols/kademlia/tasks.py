@@ -52,6 +52,10 @@ class Validator(Protocol):
         """Whether a value is one of this key's, now."""
         ...
 
+    def until_us(self, value: bytes) -> int:
+        """Until when a value counts that has been checked."""
+        ...
+
     def select(self, values: Sequence[bytes]) -> int:
         """Which of these counts, by its place; each has been checked."""
         ...

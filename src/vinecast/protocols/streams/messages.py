@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from vinecast.core.events import Count, Send, SetTimer
+from vinecast.core.events import Blame, Count, Send, SetTimer
 from vinecast.core.seals import Sealed
 from vinecast.core.streams import Keep, SetFloor
 
@@ -167,14 +167,6 @@ class Acknowledged:
 
     cid: bytes
     holders: int
-
-
-@dataclass(frozen=True, slots=True)
-class Blame:
-    """Effect: a peer did what no honest node does."""
-
-    peer: int
-    reason: str
 
 
 StreamEffect = Send | SetTimer | Count | Keep | SetFloor | Hand | Acknowledged | Blame

@@ -4,12 +4,12 @@ since both agreed. What nobody has is given up, with all that waits for it.
 
 from collections.abc import Callable, Iterable
 
-from vinecast.core.events import Count
+from vinecast.core.events import Blame, Count
 from vinecast.core.streams import SetFloor
 from vinecast.protocols.streams.catch_up import LISTS, STEP, CatchUp
 from vinecast.protocols.streams.config import StreamsConfig
 from vinecast.protocols.streams.intake import Intake
-from vinecast.protocols.streams.messages import Blame, StreamEffect, StreamEvents, StreamListed, Told
+from vinecast.protocols.streams.messages import StreamEffect, StreamEvents, StreamListed, Told
 from vinecast.protocols.streams.pending import Waiting
 from vinecast.protocols.streams.standing import Standing
 from vinecast.protocols.streams.topics import Topic

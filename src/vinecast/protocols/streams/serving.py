@@ -4,13 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from vinecast.core.blocks import CID_BYTES, is_cid
-from vinecast.core.events import Count, Send
+from vinecast.core.events import Blame, Count, Send
 from vinecast.core.records import NUMBER_MAX
 from vinecast.core.seals import Sealed
 from vinecast.core.streams import Streams
 from vinecast.protocols.streams.config import StreamsConfig
 from vinecast.protocols.streams.messages import (
-    Blame,
     StreamEffect,
     StreamEvents,
     StreamList,

@@ -3,8 +3,8 @@ forgotten."""
 
 from collections import Counter
 
-from vinecast.core.events import Count
-from vinecast.protocols.streams.messages import Blame, StreamEffect
+from vinecast.core.events import Blame, Count
+from vinecast.protocols.streams.messages import StreamEffect
 
 FAULTS = 4
 """Faults with which a peer is not relied on (ours)."""
