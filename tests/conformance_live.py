@@ -10,15 +10,19 @@ from collections.abc import Coroutine, Iterable
 from dataclasses import replace
 from typing import Any
 
-from conformance import POLDERCAST, AnyTrial, Dropped, TopicSystem
+from conformance import POLDERCAST, SYSTEMS, AnyTrial, Dropped, TopicSystem
 from live import PATIENCE_S, Village, until
 from vinecast.core.events import Publish, Subscribe, Unsubscribe
+from vinecast.core.machine import NOBODY
+from vinecast.core.seals import event_number
 from vinecast.core.trace import TraceKind
 from vinecast.node.config import NodeConfig
 from vinecast.node.identity import Identity
+from vinecast.node.keepers import keeper_key
 from vinecast.node.node import Node
 from vinecast.node.peers import ME
 from vinecast.node.subscription import Subscription
+from vinecast.protocols.kademlia import point_of
 from vinecast.sim.workload import Subscriptions
 
 UNWANTED = "refused: event on a topic that is not subscribed to"
@@ -47,6 +51,8 @@ class LiveTrial(AnyTrial):
         self._readers: dict[tuple[int, int], Subscription] = {}
         self._reading: set[asyncio.Task[None]] = set()
         self._publishing: list[Coroutine[Any, Any, None]] = []
+        self._under_way: dict[int, Dropped] = {}
+        """Number of an event in the machines → what to say if it is dropped."""
         self._unwanted = 0
         self._do(self._begin())
 
@@ -105,11 +111,8 @@ class LiveTrial(AnyTrial):
         await self._village.nodes[node].unsubscribe(named(topic))
 
     async def _publish(self, node: int, topic: int, number: int) -> None:
-        publisher = self._village.nodes[node]
-        receipt = await publisher.publish(named(topic), str(number), durable=False)
-        own = int.from_bytes(receipt.cid[-8:], "big") & (2**63 - 1)  # its number in the machine
-        dropped = [r.reason for r in publisher.driver.trace if r.kind == TraceKind.DROPPED and r.event == own]
-        self.dropped += [Dropped(topic, number, reason) for reason in dropped]
+        receipt = await self._village.nodes[node].publish(named(topic), str(number), durable=False)
+        self._under_way[event_number(receipt.cid)] = Dropped(topic, number, "")
 
     # Letting time pass.
 
@@ -127,6 +130,9 @@ class LiveTrial(AnyTrial):
             pass  # whoever checks will see what is missing
         for _ in range(cycles):  # for copies and strays
             await asyncio.gather(*(node.driver.next_cycle() for node in self._village.nodes))
+        for record in [record for node in self._village.nodes for record in node.driver.trace]:
+            if record.kind == TraceKind.DROPPED and record.event in self._under_way:
+                self.dropped.append(self._under_way.pop(record.event)._replace(reason=record.reason))
 
     def _has_arrived(self, event: int) -> bool:
         topic, wanted = self.published[event]
@@ -135,7 +141,7 @@ class LiveTrial(AnyTrial):
         )
 
     def settle(self) -> None:
-        self._do(until(self._is_settled, "rings complete, and everybody knows it"))
+        self._do(until(self._is_settled, "everybody has its place, and knows it"))
         self._unwanted = self._count_unwanted()
 
     def recover(self) -> None:
@@ -150,7 +156,7 @@ class LiveTrial(AnyTrial):
         """Whether what a node believes of those in its views is so."""
         book = node.driver.book
         truth = {other.id: tuple(other.topics()) for other in self._village.nodes}
-        peers = node.driver.machine.peers_in_use() - {ME}
+        peers = node.driver.system.in_use() - {ME}
         return all(book.topics_of(peer) == truth[book.id_of(peer)] for peer in peers)
 
     def _is_complete(self, topic: int) -> bool:
@@ -195,5 +201,50 @@ class LiveTrialOverTls(LiveTrial):
     sockets = True
 
 
+class LiveTrialOfTrees(LiveTrial):
+    """A population of live nodes whose system grows trees."""
+
+    def _is_settled(self) -> bool:
+        return all(map(self._is_complete, self.topics))
+
+    def _is_complete(self, topic: int) -> bool:
+        """Whether all ways lead to the node that is nearest to a topic's key, the tree has all subscribers
+        and nobody it does not need, and its links agree at both ends."""
+        drivers = {node.id: node.driver for node in self._village.nodes}
+        point = point_of(keeper_key(self._village.network, named(topic)))
+        nearest = min(drivers, key=lambda peer: int.from_bytes(peer[:8], "big") ^ point)
+        ends = {me for me, one in drivers.items() if one.machine.kademlia.next_hop(point) == ME}
+        if ends != {nearest}:
+            return False
+        links, wanted = {}, {self._village.nodes[n].id for n in self.subscribers(topic)}
+        for me, one in drivers.items():
+            number, tree = one.book.topics.number_of(named(topic)), one.machine.tree
+            branch = tree.branches.get(number)
+            if branch is None or number in (*tree.asking, *tree.searches, *tree.stranded):
+                if branch is not None or me in wanted:
+                    return False
+                continue
+            if branch.subscribed != (me in wanted) or not (branch.subscribed or branch.children):
+                return False
+            above = one.book.id_of(branch.parent) if branch.parent != NOBODY else b""
+            links[me] = above, {one.book.id_of(child) for child in branch.children}
+        roots = [me for me, (above, _) in links.items() if not above]
+        below = {(me, child) for me, (_, children) in links.items() for child in children}
+        upward = {(above, me) for me, (above, _) in links.items() if above}
+        return below == upward and roots == ([nearest] if wanted else [])
+
+
+class LiveTrialOfTreesOverTls(LiveTrialOfTrees):
+    """The same over real sockets."""
+
+    sockets = True
+
+
 LIVE = replace(POLDERCAST, config=live_config(), where=LiveTrial, nodes=20)
 LIVE_OVER_TLS = replace(LIVE, where=LiveTrialOverTls)
+LIVE_TREES = replace(
+    SYSTEMS["pulsarcast"], config=live_config(system="pulsarcast"), where=LiveTrialOfTrees, nodes=20
+)
+LIVE_TREES_OVER_TLS = replace(LIVE_TREES, where=LiveTrialOfTreesOverTls)
+LIVE_SYSTEMS = {"live": LIVE, "live-pulsarcast": LIVE_TREES}
+"""Every system that a live node can run. A further one: its own way to tell that it has settled."""

@@ -56,7 +56,12 @@ class Village:
         if self.memory is not None:
             identity, listen = given.setdefault("identity", Identity.ephemeral()), Address("memory", 0)
             given["transport"] = MemoryTransport(
-                self.memory, identity, listen, given["network"], given["config"].transport
+                self.memory,
+                identity,
+                listen,
+                given["network"],
+                given["config"].transport,
+                system=given["config"].system,
             )
         return Node(**given)
 

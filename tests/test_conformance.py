@@ -8,19 +8,17 @@ import pytest
 
 from conformance import CALM, MEMORY, PERIOD_US, POLDERCAST, SYSTEMS, AnyTrial, TopicSystem, Trial, interests
 from conformance import poldercast_config as poldercast
-from conformance_live import LIVE, LIVE_OVER_TLS, live_config
+from conformance_live import LIVE, LIVE_OVER_TLS, LIVE_SYSTEMS, LIVE_TREES, LIVE_TREES_OVER_TLS, live_config
 from vinecast.core.machine import SECOND_US
 from vinecast.sim.network import Network, NetworkConfig, Partition
 from vinecast.sim.workload import Subscriptions, pattern
 from vinecast.systems.poldercast import SHORTCUTS
 
 every_system = pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS.keys())
-everywhere = pytest.mark.parametrize("system", [*SYSTEMS.values(), LIVE], ids=[*SYSTEMS, "live"])
-relay_free = pytest.mark.parametrize(
-    "system",
-    [*(s for s in SYSTEMS.values() if s.relay_free), LIVE],
-    ids=[*(n for n, s in SYSTEMS.items() if s.relay_free), "live"],
-)
+ANYWHERE = SYSTEMS | LIVE_SYSTEMS
+everywhere = pytest.mark.parametrize("system", ANYWHERE.values(), ids=ANYWHERE.keys())
+RELAY_FREE = {name: system for name, system in ANYWHERE.items() if system.relay_free}
+relay_free = pytest.mark.parametrize("system", RELAY_FREE.values(), ids=RELAY_FREE.keys())
 VARIANTS: dict[str, tuple[TopicSystem, Any]] = {
     f"poldercast-{f}-{s}": (POLDERCAST, poldercast(fanout=f, shortcuts=s))
     for f in (1, 2, 3, 4)
@@ -29,6 +27,8 @@ VARIANTS: dict[str, tuple[TopicSystem, Any]] = {
 VARIANTS |= {f"live-{f}": (LIVE, live_config(fanout=f)) for f in (1, 2, 3, 4)}
 VARIANTS |= {"live-2-cyclon": (LIVE, live_config(shortcuts="cyclon"))}
 VARIANTS |= {"live-over-TLS": (LIVE_OVER_TLS, live_config())}
+VARIANTS |= {"live-pulsarcast": (LIVE_TREES, LIVE_TREES.config)}
+VARIANTS |= {"live-pulsarcast-over-TLS": (LIVE_TREES_OVER_TLS, LIVE_TREES.config)}
 
 Begin = Callable[..., AnyTrial]
 

@@ -121,7 +121,7 @@ class Scene:
         assert len(transport._peers) <= len(transport._links) + len(transport._tasks)
         assert len(driver.events.replays._seen) <= driver.events.replays._most
         assert len(driver.trace) <= config.traced
-        assert set(driver._codec._sent) <= set(transport._peers)
+        assert set(driver.system.codec._sent) <= set(transport._peers)
         for link in transport._links:
             assert link.queue.queued_bytes <= config.transport.queue_bytes_max
 

@@ -12,6 +12,7 @@ from vinecast.core.machine import NOBODY
 from vinecast.node.codec import Codec
 from vinecast.node.identity import Identity, verify
 from vinecast.node.peers import CHECKED_A_CYCLE, ME, TOPICS_EACH, PeerBook
+from vinecast.node.poldercast_live import GOSSIP
 from vinecast.node.replays import Replays
 from vinecast.node.wire import Card, CardReference, Entry, EventFrame, Gossip, decode, encode, make_card
 from vinecast.protocols.cyclon.machine import CyclonRequest
@@ -206,7 +207,7 @@ def pair() -> tuple[PeerBook, Codec, PeerBook, Codec]:
     one, other = book_of(0), book_of(1)
     one.renew("host:0", 1, ["a"])
     other.renew("host:1", 1, ["a", "b"])
-    return one, Codec(one, 10), other, Codec(other, 10)
+    return one, Codec(one, 10, GOSSIP), other, Codec(other, 10, GOSSIP)
 
 
 def test_a_message_arrives_with_the_same_peers_under_other_numbers() -> None:

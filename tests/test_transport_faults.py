@@ -45,7 +45,12 @@ async def still_serves(world: World, node: Node) -> None:
 
 @pytest.mark.parametrize(
     ("differs", "reason"),
-    [({"network": "elsewhere"}, "other network"), ({"versions": (2, 3)}, "incompatible version")],
+    [
+        ({"network": "elsewhere"}, "other network"),
+        ({"versions": (2, 3)}, "incompatible version"),
+        ({"system": "pulsarcast"}, "other system: poldercast and pulsarcast"),
+        ({"system": "carrier pigeons"}, "other system: a system unknown here and poldercast"),
+    ],
 )
 def test_nodes_that_do_not_fit_are_told_why(world: World, differs: dict[str, Any], reason: str) -> None:
     async def main() -> None:

@@ -6,9 +6,10 @@ import pytest
 
 from vinecast.core.errors import InputError
 from vinecast.node.config import NodeConfig
+from vinecast.node.poldercast_live import poldercast_config
 from vinecast.sim.twin import Publication, run_twin
 
-CONFIG = NodeConfig(period_s=0.5).system
+CONFIG = poldercast_config(NodeConfig(period_s=0.5))
 DRAW = random.Random(7)
 POINTS = [DRAW.getrandbits(64) for _ in range(12)]
 TOPICS = [f"topic/{i}" for i in range(4)]

@@ -169,6 +169,7 @@ def _twin(network: "LocalNetwork", summary: dict[str, Any]) -> dict[str, Any]:
     from dataclasses import asdict
 
     from vinecast.node.net import CONTACTS
+    from vinecast.node.poldercast_live import poldercast_config
     from vinecast.sim.twin import Publication, run_twin
 
     members, judged = network.tally.members, network.tally.judged
@@ -177,7 +178,7 @@ def _twin(network: "LocalNetwork", summary: dict[str, Any]) -> dict[str, Any]:
         [member.point for member in members],
         [member.topics for member in members],
         [Publication(event.at_s - begin_s, event.publisher, event.topic) for event in judged],
-        network.config.system.system,
+        poldercast_config(network.config.system),
         summary["latency_ms"],
         network.config.seed,
         CONTACTS,

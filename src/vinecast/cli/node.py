@@ -176,7 +176,7 @@ def node(arguments: argparse.Namespace) -> int:
     with patience("compiling rules, once …"):
         from vinecast.node.warm_up import warm_up
 
-        warm_up(settings.config.regularity != "off")
+        warm_up(settings.config)
     return run(_run_node(settings, arguments.json))
 
 

@@ -16,31 +16,10 @@ from vinecast.core.machine import NOBODY
 from vinecast.node.conduct import Misunderstanding
 from vinecast.node.peers import ME, PeerBook
 from vinecast.node.wire import AGE_MAX, ENTRIES_MAX, Card, CardReference, Entry, Gossip, names_bytes
-from vinecast.protocols.cyclon.machine import CyclonAnswer, CyclonRequest
-from vinecast.protocols.rings import RingsAnswer, RingsRequest
-from vinecast.protocols.rings_regular import RegularAnswer, RegularRequest
-from vinecast.protocols.vicinity import VicinityAnswer, VicinityRequest
-from vinecast.protocols.victor import VictorAnswer, VictorRequest
-
-GOSSIP: Mapping[str, type[Any]] = {
-    message.kind: message
-    for message in (
-        CyclonRequest,
-        CyclonAnswer,
-        VicinityRequest,
-        VicinityAnswer,
-        RingsRequest,
-        RingsAnswer,
-        VictorRequest,
-        VictorAnswer,
-        RegularRequest,
-        RegularAnswer,
-    )
-}
-"""The messages of gossip layers, by the name of their kind. All of them have the same fields."""
 
 ENTRIES_BYTES = 256 * 1024
 """Of all cards in one frame, about; candidates beyond are left out (ours)."""
+NO_GOSSIP: Mapping[str, type[Any]] = {}
 REFERENCES_MAX = 4096  # ours: cards remembered a link; beyond, they are sent again
 REFERENCES_FOR = 16  # ours: cycles after which a card is sent again
 
@@ -50,12 +29,15 @@ def _weight(card: Card | CardReference) -> int:
 
 
 class Codec:
-    """``book`` knows who the numbers are."""
+    """``book`` knows who the numbers are; ``gossip`` has the messages of gossip layers by the name of their
+    kind, all of which have the same fields."""
 
-    def __init__(self, book: PeerBook, entries_max: int) -> None:
+    def __init__(
+        self, book: PeerBook, entries_max: int = ENTRIES_MAX, gossip: Mapping[str, type[Any]] = NO_GOSSIP
+    ) -> None:
         """``entries_max``: how many a message may have, in either direction."""
         self._book = book
-        self._entries_max = entries_max
+        self._entries_max, self._gossip = entries_max, gossip
         self._sent: dict[bytes, dict[bytes, int]] = {}
         self._since: dict[bytes, int] = {}
 
@@ -81,7 +63,7 @@ class Codec:
     def unpack(self, peer: bytes, frame: Gossip) -> tuple[int, Message]:
         """Who a frame of a peer is from, by number, and the message in it; for the machine, at once."""
         self._book.release()
-        kind = GOSSIP.get(frame.kind)
+        kind = self._gossip.get(frame.kind)
         if kind is None:
             raise RemoteError("unknown kind of message")
         sender = self._book.meet(frame.sender, peer)

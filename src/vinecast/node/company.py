@@ -42,7 +42,7 @@ class Company:
                 await self._call_again()
 
     def _is_alone(self) -> bool:
-        return self._driver.machine.cyclon.view.size == 0
+        return self._driver.system.knows_nobody()
 
     async def _join_all(self) -> None:
         """Call on everybody whose address was given, and on those last met while nobody answers."""

@@ -1,7 +1,6 @@
 """The settings of a live node."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
@@ -11,15 +10,10 @@ from vinecast.core.seals import SEAL_BYTES_MAX
 from vinecast.core.streams_retention import Retention
 from vinecast.node.store import StoreConfig
 from vinecast.node.streams_store import StreamsConfig
+from vinecast.node.system_live import SYSTEMS
 from vinecast.node.transport import TransportConfig
-from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.regularity import RegularityConfig
-from vinecast.protocols.rings import RingsConfig
-from vinecast.protocols.vicinity import VicinityConfig
-from vinecast.protocols.victor import VictorConfig
-from vinecast.systems.grid import GridConfig
-from vinecast.systems.poldercast import SHORTCUTS, PolderCastConfig
-from vinecast.systems.poldercast_regular import PolderCastRegularConfig
+from vinecast.systems.poldercast import SHORTCUTS
 
 CYCLES = {"day": DAY_S, "week": WEEK_S}
 """Cycles of recurring behaviour, in seconds; a slot is an hour."""
@@ -35,12 +29,14 @@ EVENT_BYTES_MAX = BLOCK_BYTES_MAX + SEAL_BYTES_MAX + 64
 class NodeConfig:
     """What can be set. The defaults are ours, and fit some hundreds of nodes on one network."""
 
+    system: str = limited("poldercast", one_of=tuple(SYSTEMS))
+    """What carries events: PolderCast's rings, or PulsarCast's trees. Nodes of another system are refused."""
     period_s: float = limited(1.0, at_least=0.01, at_most=3600.0)
-    """Seconds between two exchanges of each gossip layer."""
+    """Seconds between two exchanges of each gossip layer, or two heartbeats of a tree."""
     fanout: int = limited(2, at_least=1, at_most=64)
-    """How often an event is forwarded on first receipt (S0 §4.2: f)."""
+    """PolderCast: how often an event is forwarded on first receipt (S0 §4.2: f)."""
     shortcuts: str = limited("both", one_of=SHORTCUTS)
-    """Which views random subscribers are taken from (S0 §6.4)."""
+    """PolderCast: which views random subscribers are taken from (S0 §6.4)."""
     remembered: int = limited(262_144, at_least=1, at_most=10_000_000)
     """Events that the node remembers having seen, at the most."""
     remember_s: float = limited(10.0, at_least=0.1, at_most=3600.0)
@@ -54,8 +50,8 @@ class NodeConfig:
     publish_wait_s: float = limited(10.0, at_least=0.0, at_most=3600.0)
     """Seconds that a publisher is made to wait when its neighbours cannot take more, before it is told so."""
     regularity: str = limited("off", one_of=("off", *CYCLES))
-    """Whether events also travel over rings of those who are regularly on line at this time of the day, or of
-    the week (S4); "off" for neither. All nodes of a network should agree."""
+    """PolderCast: whether events also travel over rings of those who are regularly on line at this time of
+    the day, or of the week (S4); "off" for neither. All nodes of a network should agree."""
     regular_share: int = limited(70, at_least=1, at_most=99)
     """The share of an hour, in per cent, that a node must have been on line for, day by day or week by week,
     to count as regular in it (S4: γ)."""
@@ -82,22 +78,12 @@ class NodeConfig:
             raise InputError(
                 f"transport.frame_bytes_max must have room for an event: {EVENT_BYTES_MAX:,} bytes"
             )
+        if self.regularity != "off" and self.system != "poldercast":
+            raise InputError(f'regularity = "{self.regularity}" needs system = "poldercast"')
 
     @property
-    def system(self) -> PolderCastConfig:
-        """The system's own settings."""
-        rings = RingsConfig(period_s=self.period_s, answer_within=PATIENCE_PERIODS)
-        plain: dict[str, Any] = {
-            "fanout": self.fanout,
-            "shortcuts": self.shortcuts,
-            "remembered": self.remembered,
-            "remember_s": self.remember_s,
-            "cyclon": CyclonConfig(period_s=self.period_s),
-            "vicinity": VicinityConfig(period_s=self.period_s),
-            "rings": rings,
-        }
+    def slotting(self) -> RegularityConfig | None:
+        """How the node's regularity is found out; None where it does not matter."""
         if self.regularity == "off":
-            return PolderCastConfig(**plain)
-        regularity = RegularityConfig(cycle_s=CYCLES[self.regularity], threshold=self.regular_share)
-        grid = GridConfig(regularity, VictorConfig(period_s=self.period_s))
-        return PolderCastRegularConfig(**plain, grid=grid, regular=rings)
+            return None
+        return RegularityConfig(cycle_s=CYCLES[self.regularity], threshold=self.regular_share)

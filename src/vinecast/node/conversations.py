@@ -19,6 +19,7 @@ from vinecast import __version__
 from vinecast.core.errors import Bug, RemoteError
 from vinecast.node.address import Address, reachable
 from vinecast.node.hello import (
+    DEFAULT_SYSTEM,
     MISBEHAVED,
     OTHER_IDENTITY,
     OWN_IDENTITY,
@@ -66,16 +67,18 @@ class Conversations(abc.ABC):
         config: TransportConfig | None = None,
         *,
         advertise: Address | None = None,
+        system: str = DEFAULT_SYSTEM,
         versions: tuple[int, int] = PROTOCOL_VERSIONS,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """``advertise``: where others reach this node, if not where it listens; ``jitter``: 0 … 1."""
+        """``advertise``: where others reach this node, if not where it listens; ``system``: what carries its
+        events; ``jitter``: 0 … 1."""
         check_network(network)
         self.identity = identity
         self.config = config or TransportConfig()
         self.counters: Counter[str] = Counter()
         self._listen_at = listen
-        self._network = network
+        self._network, self._system = network, system
         self._advertise = advertise
         self._versions = versions
         self._handler: Handler | None = None
@@ -113,7 +116,8 @@ class Conversations(abc.ABC):
     def _hello(self, mark: bytes) -> Hello:
         address = self._advertise or self._listen_at
         oldest, newest = self._versions
-        return Hello(oldest, newest, self._network, __version__, address.host, address.port, mark)
+        where = address.host, address.port
+        return Hello(oldest, newest, self._network, __version__, *where, mark, self._system)
 
     def agree(self, link: Link, theirs: Hello) -> None:
         """Take the peer's greeting, or raise RemoteError with the reason to refuse it."""
@@ -137,12 +141,8 @@ class Conversations(abc.ABC):
             self._retire(link, DUPLICATE)
 
     def _use(self, peer: NodeId, entry: Peer, link: Link) -> None:
-        """Send by this link from now on."""
+        """Send by this link from now on: first what the handler has to say, then what waits."""
         entry.link = self._up[peer] = link
-        waiting, entry.waiting, entry.waiting_bytes = entry.waiting, [], 0
-        for frame in waiting:
-            if not link.send(frame):
-                self.counters["dropped: queue full"] += 1
         if not entry.announced:
             entry.announced = True
             facts = PeerFacts(
@@ -150,6 +150,10 @@ class Conversations(abc.ABC):
             )
             if not self._tell("on_up", peer, link.address, facts):
                 link.drop("handler failed")
+        waiting, entry.waiting, entry.waiting_bytes = entry.waiting, [], 0
+        for frame in waiting:
+            if not link.send(frame):
+                self.counters["dropped: queue full"] += 1
 
     def ended(self, link: Link) -> None:
         """A link is down."""

@@ -80,9 +80,10 @@ class Cycles:
         waited_us = self._now_us() - self._fired_us.get(layer, 0)
         return waited_us < (PATIENCE_PERIODS if self._is_linked(partner) else DIAL_PERIODS) * self._period_us
 
-    def lose(self, partner: int) -> None:
-        """A partner is gone: nobody waits for its answer."""
-        self._gone.add(partner)
+    def lose(self, peer: int) -> None:
+        """A peer is gone: nobody waits for its answer."""
+        if any(self._partner_of(layer) == peer for layer in self._fired_us):
+            self._gone.add(peer)
 
     def complete(self) -> None:
         """A cycle is complete: let those go on who wait for that."""

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from math import isnan
 from typing import Any
 
 from vinecast.core.errors import InputError, RemoteError
@@ -28,43 +27,36 @@ from vinecast.core.events import (
     SetTimer,
     Start,
     Stop,
-    Subscribe,
     TimerFired,
-    Unsubscribe,
 )
-from vinecast.core.interest import Scratch
-from vinecast.core.machine import NOBODY
+from vinecast.core.machine import NOBODY, SECOND_US
 from vinecast.core.seals import SealChecker, Sealed
 from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.node.address import Address
 from vinecast.node.clock import Clock
-from vinecast.node.codec import Codec
 from vinecast.node.conduct import Conduct, Misunderstanding
+from vinecast.node.config import NodeConfig
 from vinecast.node.cycles import Cycles
 from vinecast.node.events_live import LiveEvents
 from vinecast.node.identity import Identity, verify
+from vinecast.node.participation import Participation
 from vinecast.node.peers import ME, PeerBook
 from vinecast.node.streams_host import Reader, StreamPlace, StreamsSettings
 from vinecast.node.streams_live import TIMERS as STREAM_TIMERS
 from vinecast.node.streams_live import LiveStreams
+from vinecast.node.system_live import make_system
 from vinecast.node.transport import BROKEN, PeerFacts, Transport
 from vinecast.node.wire import (
-    CARD_BYTES_MAX,
     EventFrame,
     Frame,
     Gossip,
     Introduction,
     Leaving,
     Other,
+    Own,
     decode,
     encode,
-    names_bytes,
 )
-from vinecast.protocols.cyclon import machine as cyclon
-from vinecast.protocols.rings import machine as rings
-from vinecast.protocols.streams import NOW
-from vinecast.systems.poldercast import PolderCast, PolderCastConfig
-from vinecast.systems.poldercast_regular import PolderCastRegular, PolderCastRegularConfig
 
 log = logging.getLogger("vinecast.node")
 
@@ -72,7 +64,7 @@ _OBSERVED = {kind: f"events {kind.name.lower().replace('_', ' ')}" for kind in T
 UNWANTED = "refused: event on a topic that is not subscribed to"
 
 
-class Driver:
+class Driver(Participation):
     """One node's. ``deliver`` takes an event that the application subscribed to, and how many links it
     travelled; it must not wait. ``read`` is the same for events of streams, which lie in ``store``."""
 
@@ -80,68 +72,65 @@ class Driver:
         self,
         identity: Identity,
         transport: Transport,
-        config: PolderCastConfig,
-        scratch: Scratch,
+        config: NodeConfig,
         clock: Clock,
         seed: int,
         network: str,
         deliver: Callable[[Sealed, int], None],
         read: Reader,
         store: StreamPlace,
-        keepers: int,
-        peers: int,
-        topics: int,
-        traced: int,
         advertise: Address | None = None,
         version: int = 0,
         on_card: Callable[[int], object] = lambda version: None,
     ) -> None:
         """``version``: of the last card, before a restart; ``on_card`` is told of every new one."""
         self.transport = transport
+        period_us = round(config.period_s * SECOND_US)
         self._version, self._on_card = version, on_card
         self.counters: Counter[str] = Counter()
-        self._observed: deque[tuple[int, Observe]] = deque(maxlen=traced)
-        slots = config.grid.regularity.slots if isinstance(config, PolderCastRegularConfig) else 0
+        self._observed: deque[tuple[int, Observe]] = deque(maxlen=config.traced)
         self.book = PeerBook(
-            identity.public, identity.sign, verify, network, peers, topics, self._in_use, slots
+            identity.public,
+            identity.sign,
+            verify,
+            network,
+            config.peers,
+            config.topics,
+            self._in_use,
+            config.slotting.slots if config.slotting is not None else 0,
         )
-        self.machine = self._make_machine(config, seed, scratch)
+        self._clock = clock
+        self.system = make_system(config, seed, network, self.book, self)
+        self.machine: Any = self.system.machine
+        """What decides; for those who look inside."""
         self.address: Address | None = advertise
         self.joined = asyncio.Event()
         """Set when somebody else is known."""
-        self._codec = Codec(self.book, config.most)
-        self._conduct = Conduct(config.period_us)
-        self._clock = clock
+        self._codec = self.system.codec
+        self._conduct = Conduct(period_us)
         checker = SealChecker(verify, network)
-        self.events = LiveEvents(self, self.machine, self.book, checker, deliver)
+        self.events = LiveEvents(self, self.system, self.book, checker, deliver)
         self.streams = LiveStreams(
-            StreamsSettings(network, config.period_us / 1e6, keepers),
+            StreamsSettings(network, config.period_s, config.keepers),
             seed,
             self,
-            self.machine,
+            self.system,
             self.book,
-            self._codec,
             checker,
             store,
             read,
         )
-        self._reachable: set[int] = set()
         self._running = False
+        self._has_news = False
+        """Whether the node's card is another since it was last told to those with a link."""
         self.cycles = Cycles(
-            config.period_us,
+            period_us,
             self.now_us,
             self._fire,
-            self.machine.partner_of,
+            self.system.partner_of,
             lambda peer: transport.is_linked(self.book.id_of(peer)),
             self.counters,
         )
-
-    def _make_machine(self, config: PolderCastConfig, seed: int, scratch: Scratch) -> PolderCast:
-        profiles, regular = self.book.profiles, self.book.regular
-        if not isinstance(config, PolderCastRegularConfig):
-            return PolderCast(config, seed, ME, profiles, scratch)
-        assert regular is not None
-        return PolderCastRegular(config, seed, ME, profiles, scratch, regular.shared)
 
     # Life.
 
@@ -166,7 +155,7 @@ class Driver:
     async def leave(self, patience_s: float) -> None:
         """Say goodbye, let what is queued go out, and close."""
         if self._running:
-            self._handle(Stop())
+            self.handle(Stop())
             self.streams.leave()
             goodbye = encode(Leaving())
             for peer in self.transport.links():
@@ -177,97 +166,14 @@ class Driver:
         await self.transport.close()
 
     def _in_use(self) -> Iterable[int]:
-        return self.machine.peers_in_use().union(self.linked(), self.streams.in_use())
+        return self.system.in_use().union(self.linked(), self.streams.in_use())
 
     def _renew(self, topics: Iterable[str]) -> None:
         """Write a new card."""
         self._version = max(self._clock.wall_us(), self._version + 1)
         self.book.renew(str(self.address), self._version, topics)
         self._on_card(self._version)
-
-    # What the application asks for.
-
-    def recall(self, sessions: Iterable[tuple[int, int]]) -> None:
-        """Before the start: when the node was on line before, by its log."""
-        if isinstance(self.machine, PolderCastRegular):
-            self.machine.grid.own.recall(sessions)
-
-    def regularity(self) -> dict[str, Any]:
-        """When the node is on line, as far as its log tells; nothing where that does not matter."""
-        if not isinstance(self.machine, PolderCastRegular):
-            return {}
-        own = self.machine.grid.own
-        shares = [None if isnan(share) else round(share, 3) for share in own.shares().tolist()]
-        told = {"slot_s": own.config.slot_s, "threshold": own.config.threshold, "slot": own.slot}
-        return {"regularity": {**told, "shares": shares, "regular": own.pattern.tolist()}}
-
-    def subscribe(self, topics: Iterable[str], start: str = NOW) -> list[str]:
-        """Take part in these topics, with one new card for all, and read their streams from NOW or from the
-        EARLIEST event on; those for which there was room."""
-        mine, added = set(self.book.topics_of(ME)), []
-        room = CARD_BYTES_MAX - names_bytes(mine)
-        for topic in dict.fromkeys(topics):
-            if topic in mine:
-                added.append(topic)
-                continue
-            size = names_bytes((topic,))
-            number = self.book.topics.take(topic) if size <= room else None
-            if number is None:
-                continue
-            self._handle(Subscribe(number))
-            if self.machine.subscribes(number):
-                room -= size
-                added.append(topic)  # what the profile now uses of the number is what we took
-            else:
-                self.book.topics.leave(number)
-        if not mine.issuperset(added):
-            self._renew(mine.union(added))
-        for topic in added:
-            self.streams.follow(topic, start)
-        return added
-
-    def unsubscribe(self, topic: str) -> None:
-        """Leave a topic."""
-        number = self.book.topics.number_of(topic)
-        if number is not None and topic in self.book.topics_of(ME):
-            self._reachable.discard(number)
-            self._handle(Unsubscribe(number))
-            self.streams.unfollow(topic)
-            self.book.topics.leave(number)
-            self._renew(set(self.book.topics_of(ME)) - {topic})
-
-    def publish(self, hand: Iterable[Sealed]) -> list[int]:
-        """Send events of one's own, outside of streams, on their way; how many peers each was handed to."""
-        return self.events.publish(hand)
-
-    def is_ready(self, topic: str) -> bool:
-        """Whether an event on a topic would reach this node by its ring neighbours.
-
-        While an exchange is under way its partner is out of the rings, so that what was so just before the
-        last one began counts too.
-        """
-        number = self.book.topics.number_of(topic)
-        return number is not None and (number in self._reachable or self.machine.is_reachable(number))
-
-    def neighbours(self) -> dict[str, tuple[bytes, bytes]]:
-        """Topic → the ids of its ring neighbours, the lower and the higher; empty where there is none."""
-        rings, now_us, found = self.machine.rings, self._clock.now_us(), {}
-        for row, topic in enumerate(self.book.profiles.topics_of(ME).tolist()):
-            name, carriers = self.book.topics.names[topic], rings.carriers(row, now_us)
-            assert name is not None
-            nearest = (int(carriers[0]), int(carriers[carriers.size // 2]))
-            lower, higher = (b"" if peer == NOBODY else self.book.id_of(peer) for peer in nearest)
-            found[name] = lower, higher
-        return found
-
-    def is_alone(self, topic: str) -> bool:
-        """Whether nobody else is known who subscribes to a topic."""
-        number = self.book.topics.number_of(topic)
-        return number is None or self.machine.is_alone(number, self._clock.now_us())
-
-    def subscribes(self, topic: str) -> bool:
-        """Whether the node takes part in a topic."""
-        return topic in self.book.topics_of(ME)
+        self._has_news = True
 
     # What the transport tells.
 
@@ -286,7 +192,7 @@ class Driver:
     def _knock(self, peer: bytes) -> None:
         """Make a link to a peer that is of use, or find out that nobody is there."""
         number = self.book.number_of(peer)
-        if self._running and number != NOBODY and number in self.machine.peers_in_use():
+        if self._running and number != NOBODY and number in self.system.in_use():
             self._introduce_myself(peer, self.book.address_of(number))
 
     def on_unreachable(self, peer: bytes) -> None:
@@ -297,8 +203,7 @@ class Driver:
 
     def _lose(self, number: int) -> None:
         """A peer is gone: nobody waits for its answer."""
-        if number in self.machine.partners():
-            self.cycles.lose(number)
+        self.cycles.lose(number)
         self.streams.handle(PeerLost(number))
 
     def on_refused(self, reason: str) -> None:
@@ -331,8 +236,8 @@ class Driver:
         match frame:
             case Gossip():
                 self._conduct.hear(peer, self._clock.now_us())
-                sender, message = self._codec.unpack(peer, frame)
-                self._handle(Received(sender, message))
+                sender, message = self.system.read_gossip(peer, frame)
+                self.handle(Received(sender, message))
                 self.joined.set()
             case EventFrame():
                 self.events.take(peer, frame)
@@ -344,6 +249,8 @@ class Driver:
                     self._lose(number)
             case Other():
                 self.streams.take(peer, frame)
+            case Own():
+                self.system.take(peer, frame)
 
     def _meet(self, peer: bytes, frame: Introduction) -> None:
         """Somebody introduces itself; a node that knows nobody begins with it."""
@@ -354,7 +261,7 @@ class Driver:
             raise Misunderstanding("no room for its card")
         if self.book.id_of(number) != peer:
             raise RemoteError("speaks for another peer")
-        if self.machine.cyclon.view.size == 0 and number != ME:
+        if self.system.knows_nobody() and number != ME:
             self.streams.handle(Start((number,)))
         self.streams.meet(number)
         self.joined.set()
@@ -363,7 +270,7 @@ class Driver:
         """Gossip with a peer that was called on; False while it has not introduced itself."""
         number = self.book.number_of(peer)
         if number != NOBODY and self._running:
-            self._handle(PeerFound(number))
+            self.handle(PeerFound(number))
         return number != NOBODY
 
     def refuse_topic(self, peer: bytes) -> None:
@@ -380,18 +287,20 @@ class Driver:
 
     def count_others(self) -> int:
         """How many other nodes there are, as far as is known; 0 while it has lost all of them."""
-        alone = self.machine.cyclon.view.size == 0 and not self.transport.links()
+        alone = self.system.knows_nobody() and not self.transport.links()
         return 0 if alone else len(self.book.known())
 
     def linked(self) -> set[int]:
         """The peers that there are links to."""
         return {self.book.number_of(peer) for peer in self.transport.links()} - {NOBODY}
 
-    def _handle(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
+        """Let the machine handle something, and do what it asks for."""
         for effect in self.machine.handle(event, self._clock.now_us()):
             self.carry_out(effect)
 
     def carry_out(self, effect: Effect) -> None:
+        """Do what a machine asks for; what it asks of events is up to ``events`` and ``streams``."""
         match effect:
             case Send(to, message, otherwise):
                 if not self._send(to, message) and otherwise != NOBODY:
@@ -407,7 +316,9 @@ class Driver:
                 self.blame(self.book.id_of(peer))
 
     def _send(self, to: int, message: Message) -> bool:
-        return self.send_frame(to, encode(self._codec.pack(self.book.id_of(to), message)))
+        if to == NOBODY:
+            return False
+        return self.send_frame(to, self.system.encode(self.book.id_of(to), message))
 
     def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
         """Send a frame; ``things``: messages or events in it."""
@@ -426,24 +337,24 @@ class Driver:
         if name in STREAM_TIMERS:
             self.streams.fire(name)
             return
-        if name == cyclon.TIMER:
-            self.book.begin_cycle()
-            self._conduct.begin_cycle(self._clock.now_us())
-        if name == rings.TIMER:
-            mine = self.book.profiles.topics_of(ME).tolist()
-            self._reachable = {topic for topic in mine if self.machine.is_reachable(topic)}
-        self._handle(TimerFired(name))
+        if name == self.system.first_timer:
+            self._begin_cycle()
+        self.system.begin(name)
+        self.handle(TimerFired(name))
         regular = self.book.regular
-        if name == cyclon.TIMER and regular is not None and regular.own_pattern(ME) != self.book.card.pattern:
+        if regular is not None and regular.own_pattern(ME) != self.book.card.pattern:
             self._renew(self.book.topics_of(ME))
-        if name == rings.TIMER:
+        if name == self.system.last_timer:
             self.cycles.complete()
+
+    def _begin_cycle(self) -> None:
+        self.book.begin_cycle()
+        self._conduct.begin_cycle(self._clock.now_us())
+        if self._has_news and not self.system.gossips:
+            for peer in self.transport.links():
+                self._introduce_myself(peer)
+        self._has_news = False
 
     async def next_cycle(self) -> bool:
         """Wait until all layers had their turn once more; False when the node leaves instead."""
         return await self.cycles.next()
-
-    def is_crowded(self, topic: str, above: float) -> bool:
-        """Whether a linked subscriber of a topic has a queue fuller than that, 0 … 1."""
-        numbers = map(self.book.number_of, self.transport.crowded(above))
-        return any(number != NOBODY and topic in self.book.topics_of(number) for number in numbers)

@@ -5,7 +5,7 @@ What is sent of the events that are handled together shares frames (``node/outbo
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from vinecast.core.blocks import cid_of
 from vinecast.core.errors import RemoteError
@@ -15,8 +15,10 @@ from vinecast.node.conduct import Misunderstanding
 from vinecast.node.outbox import Outbox, Parcel
 from vinecast.node.peers import PeerBook
 from vinecast.node.replays import Replays
+from vinecast.node.system_live import LiveSystem
 from vinecast.node.wire import EventFrame
-from vinecast.systems.poldercast import PolderCast, PolderCastEvent
+
+UNKNOWN_WAY = "events in a message of another system"
 
 
 class Host(Protocol):
@@ -48,12 +50,14 @@ class LiveEvents:
     def __init__(
         self,
         host: Host,
-        machine: PolderCast,
+        system: LiveSystem,
         book: PeerBook,
         checker: SealChecker,
         deliver: Callable[[Sealed, int], None],
     ) -> None:
-        self._host, self._machine, self._book = host, machine, book
+        self._host, self._system, self._machine, self._book = host, system, system.machine, book
+        self._carries = system.carrier.carries
+        self._ways = {message: way for way, message in enumerate(self._carries)}
         self._checker, self._deliver = checker, deliver
         self.replays = Replays()
         self._outbox = Outbox(host.send_frame)
@@ -79,41 +83,49 @@ class LiveEvents:
 
     def take(self, peer: bytes, frame: EventFrame) -> None:
         """Events of a peer: what is wrong with one of them ends it, what is not wanted is left out."""
+        hops, way = frame.hops, frame.way
+        if way >= len(self._carries):
+            raise RemoteError(UNKNOWN_WAY)
         try:
             for block, seal in frame.events:
                 try:
-                    self._take_event(peer, block, seal, frame.hops)
+                    self._take_event(peer, block, seal, hops, way)
                 except Misunderstanding as error:
                     self._host.counters[f"refused: {error}"] += 1
         finally:
+            self._system.release()
             self._outbox.flush()
 
-    def _take_event(self, peer: bytes, block: bytes, seal: bytes, hops: int) -> None:
+    def _take_event(self, peer: bytes, block: bytes, seal: bytes, hops: int, way: int) -> None:
         sender = self._book.number_of(peer)  # nobody yet, if the event overtook the sender's introduction
         cid = cid_of(block)
         number = event_number(cid)
-        if self._machine.has_seen(number):
+        if self._system.has_seen(number):
             self._host.counters["events received again"] += 1
             return
         sealed = read_sealed(block, cid, seal)
         if sealed.record.height:
             raise RemoteError("event of a stream among those of none")
-        topic = self._book.topics.number_of(sealed.record.topic)
-        if topic is None or not self._machine.subscribes(topic):
+        topic = self._system.take_topic(sealed.record.topic, way)
+        if topic is None:
             self._host.refuse_topic(peer)
             return
         if not self._checker.holds(sealed):
             raise RemoteError("forged event")
-        if not self.replays.is_new(sealed.record.publisher, sealed.record.sequence):
+        is_new = self.replays.is_new(sealed.record.publisher, sealed.record.sequence)
+        if not is_new and not self._system.may_come_again(topic, number):
             raise Misunderstanding("event replayed")
-        self._handle(sealed, Parcel(block, seal), Received(sender, PolderCastEvent(topic, number, hops)))
+        event = Received(sender, self._carries[way](topic, number, hops))
+        self._handle(sealed, Parcel(block, seal), event)
 
     def _handle(self, sealed: Sealed, parcel: Parcel, event: Event) -> None:
         """Handle something about one event; what is sent of it waits in the outbox."""
+        ways = self._ways
         for effect in self._machine.handle(event, self._host.now_us()):
             match effect:
-                case Send(to, PolderCastEvent(hops=hops), otherwise):
-                    self._outbox.put(to, hops, parcel, otherwise)
+                case Send(to, message, otherwise) if (way := ways.get(type(message))) is not None:
+                    carried: Any = message
+                    self._outbox.put(to, carried.hops, parcel, otherwise, way)
                 case Deliver(_, _, hops):
                     self._deliver(sealed, hops)
                 case _:

@@ -8,8 +8,12 @@ from msgspec import Meta
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.node.address import HOST_CHARACTERS_MAX, Address
 from vinecast.node.frames import Kind, control
+from vinecast.node.system_live import SYSTEMS
 
 NETWORK_CHARACTERS_MAX = 64
+SYSTEM_CHARACTERS_MAX = 32
+DEFAULT_SYSTEM = "poldercast"
+"""What a node runs that does not say."""
 
 OTHER_NETWORK = "other network"
 OTHER_VERSION = "incompatible version"
@@ -34,6 +38,8 @@ class Hello(msgspec.Struct, array_like=True, frozen=True):
     port: Annotated[int, Meta(ge=1, le=65535)]
     conversation: Annotated[bytes, Meta(min_length=8, max_length=8)]
     """The same on all links of one conversation. A new one says that the sender has forgotten the old."""
+    system: Annotated[str, Meta(max_length=SYSTEM_CHARACTERS_MAX)] = DEFAULT_SYSTEM
+    """What carries its events."""
 
     @property
     def address(self) -> Address:
@@ -68,10 +74,19 @@ def agree(ours: Hello, theirs: Hello) -> int:
     """The protocol version that both speak, or RemoteError with the reason to refuse."""
     if ours.network != theirs.network:
         raise RemoteError(OTHER_NETWORK)
+    if ours.system != theirs.system:
+        raise RemoteError(other_system(ours.system, theirs.system))
     version = min(ours.newest, theirs.newest)
     if version < max(ours.oldest, theirs.oldest):
         raise RemoteError(OTHER_VERSION)
     return version
+
+
+def other_system(one: str, other: str) -> str:
+    """Why nodes of two systems refuse each other; what is no system here is not named, so that nobody can
+    fill our counters."""
+    names = sorted(name if name in SYSTEMS else "a system unknown here" for name in (one, other))
+    return f"other system: {' and '.join(names)}"
 
 
 def check_network(name: str) -> None:
@@ -96,6 +111,7 @@ _KNOWN = frozenset(
         "frame too large",
         "frame before HELLO",
         "garbage instead of a frame",
+        *(other_system(one, other) for one in SYSTEMS for other in (*SYSTEMS, "")),
     }
 )
 

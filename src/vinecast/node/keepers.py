@@ -12,7 +12,8 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from vinecast.core.events import Effect, Event, PeerFound, PeerLost, Start
+from vinecast.core.events import Effect, Event, PeerFound, PeerLost, Start, Stop
+from vinecast.core.machine import Machine
 from vinecast.node.peers import ME
 from vinecast.node.streams_wire import VALUE_BYTES_MAX
 from vinecast.protocols.kademlia import (
@@ -93,7 +94,13 @@ class Keepers:
         self._cycle = 0
         self._sought: dict[str, _Sought] = {}
         self._topics: dict[bytes, str] = {}
+        self._machine: Machine | None = None
         self._answers: dict[tuple[Operation, bytes], list[Answer]] = {}
+
+    def share(self, table: Kademlia, machine: Machine) -> None:
+        """Find keepers with the Kademlia of the node's system, which is told by way of the system's machine
+        and hears of peers that are gone, and of the end, by itself."""
+        self.table, self._machine = table, machine
 
     # What it knows.
 
@@ -155,7 +162,11 @@ class Keepers:
         """Something for Kademlia; nothing while it sleeps, unless another node asks."""
         if self.table is None:
             return []
-        effects = self.table.handle(event, now_us)
+        effects: list[Effect] = []
+        if self._machine is None:
+            effects = self.table.handle(event, now_us)
+        elif not isinstance(event, PeerLost | Stop):
+            effects = self._machine.handle(event, now_us)
         if isinstance(event, PeerLost):
             for sought in self._sought.values():
                 if event.peer in (sought.peers or ()):

@@ -11,7 +11,7 @@ from vinecast.core.errors import Bug, InputError, RemoteError
 from vinecast.node.address import Address
 from vinecast.node.conversations import Conversations, Peer
 from vinecast.node.frames import HEAD_BYTES
-from vinecast.node.hello import MISBEHAVED, OWN_IDENTITY
+from vinecast.node.hello import DEFAULT_SYSTEM, MISBEHAVED, OWN_IDENTITY
 from vinecast.node.identity import Identity, NodeId
 from vinecast.node.link import Link, State
 from vinecast.node.transport import IDLE, LEAVING, PROTOCOL_VERSIONS, Handler, LinkInfo, TransportConfig
@@ -28,11 +28,19 @@ class LinkedTransport(Conversations):
         config: TransportConfig | None = None,
         *,
         advertise: Address | None = None,
+        system: str = DEFAULT_SYSTEM,
         versions: tuple[int, int] = PROTOCOL_VERSIONS,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         super().__init__(
-            identity, listen, network, config, advertise=advertise, versions=versions, jitter=jitter
+            identity,
+            listen,
+            network,
+            config,
+            advertise=advertise,
+            system=system,
+            versions=versions,
+            jitter=jitter,
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(self.config.dials_max)

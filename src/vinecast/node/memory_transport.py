@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.node.address import Address
+from vinecast.node.hello import DEFAULT_SYSTEM
 from vinecast.node.identity import Identity, NodeId
 from vinecast.node.link import Link
 from vinecast.node.linked_transport import LinkedTransport
@@ -222,6 +223,7 @@ class MemoryTransport(LinkedTransport):
         config: TransportConfig | None = None,
         *,
         advertise: Address | None = None,
+        system: str = DEFAULT_SYSTEM,
         versions: tuple[int, int] = PROTOCOL_VERSIONS,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -231,6 +233,7 @@ class MemoryTransport(LinkedTransport):
             network,
             config,
             advertise=advertise,
+            system=system,
             versions=versions,
             jitter=jitter,
         )

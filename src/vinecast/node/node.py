@@ -14,18 +14,15 @@ kept there, so that a node that comes back is the same one and finds the network
 import asyncio
 import logging
 import os
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
 from vinecast.core.blocks import cid_from_text
 from vinecast.core.errors import InputError
-from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
 from vinecast.node.address import Address
 from vinecast.node.clock import RealClock
 from vinecast.node.company import Company
@@ -66,12 +63,6 @@ class Peer:
     topics: tuple[str, ...]
     linked: bool
     """Whether there is a link to it at the moment."""
-
-
-@lru_cache(maxsize=16)
-def _scratch_for(peers: int, topics: int, most: int, places: int, thread: int) -> Scratch:
-    """Working memory: it is left as it was found, so that the nodes of a thread can share it."""
-    return make_scratch(peers, topics, min(topics, TOPICS_MAX), most, places)
 
 
 class Node:
@@ -128,9 +119,8 @@ class Node:
         return self
 
     async def _start(self) -> None:
-        regular = self.config.regularity != "off"
-        if not is_warm(regular):
-            await asyncio.get_running_loop().run_in_executor(None, warm_up, regular)
+        if not is_warm(self.config):
+            await asyncio.get_running_loop().run_in_executor(None, warm_up, self.config)
         if self._identity is None:
             kept = self._folder
             self._identity = Identity.load_or_create(kept) if kept else Identity.ephemeral()
@@ -143,29 +133,26 @@ class Node:
             self._streams = await StreamStore.open(self._folder, identity.id, config.streams, self._kept)
         if self._transport is None:
             self._transport = TlsTransport(
-                identity, self._listen, self.network, config.transport, advertise=self._advertise
+                identity,
+                self._listen,
+                self.network,
+                config.transport,
+                system=config.system,
+                advertise=self._advertise,
             )
         self._readers = readers = Readers(
             self._store, config.waiting, config.alone_cycles, self._expects_others
         )
-        system = config.system
         self._driver = Driver(
             identity=identity,
             transport=self._transport,
-            config=system,
-            scratch=_scratch_for(
-                config.peers, config.topics, system.most, system.rings.size, threading.get_ident()
-            ),
+            config=config,
             clock=RealClock(),
             seed=int.from_bytes(os.urandom(7), "big"),
             network=self.network,
             deliver=readers.take,
             read=readers.read,
             store=self._streams,
-            keepers=config.keepers,
-            peers=config.peers,
-            topics=config.topics,
-            traced=config.traced,
             advertise=self._advertise,
             version=int.from_bytes(self._store.meta(_CARD) or b"", "big"),
             on_card=self._note_card,

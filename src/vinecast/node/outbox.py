@@ -22,9 +22,9 @@ class Parcel:
         self.taken = 0
 
 
-def event_frame(hops: int, parcels: Sequence[Parcel]) -> bytes:
+def event_frame(hops: int, parcels: Sequence[Parcel], way: int = 0) -> bytes:
     """The frame of some events."""
-    return encode(EventFrame(min(hops, HOPS_MAX), tuple([parcel.event for parcel in parcels])))
+    return encode(EventFrame(min(hops, HOPS_MAX), tuple([parcel.event for parcel in parcels]), way))
 
 
 class Outbox:
@@ -34,35 +34,35 @@ class Outbox:
     def __init__(
         self,
         send: Callable[[int, bytes, int], bool],
-        make_frame: Callable[[int, Sequence[Parcel]], bytes] = event_frame,
+        make_frame: Callable[[int, Sequence[Parcel], int], bytes] = event_frame,
     ) -> None:
         self._send, self._make_frame = send, make_frame
-        self._waiting: dict[tuple[int, int], list[tuple[Parcel, int]]] = {}
-        """Peer and hops → what goes there, and to whom instead if it cannot be reached."""
+        self._waiting: dict[tuple[int, int, int], list[tuple[Parcel, int]]] = {}
+        """Peer, hops and way → what goes there, and to whom instead if it cannot be reached."""
 
-    def put(self, peer: int, hops: int, parcel: Parcel, otherwise: int) -> None:
-        """Have an event sent."""
-        self._waiting.setdefault((peer, hops), []).append((parcel, otherwise))
+    def put(self, peer: int, hops: int, parcel: Parcel, otherwise: int, way: int = 0) -> None:
+        """Have an event sent. way: which of the system's messages it travels in"""
+        self._waiting.setdefault((peer, hops, way), []).append((parcel, otherwise))
 
     def flush(self) -> None:
         """Send all that was put here."""
-        frames: dict[tuple[int, tuple[Parcel, ...]], bytes] = {}
+        frames: dict[tuple[int, int, tuple[Parcel, ...]], bytes] = {}
         while self._waiting:
             waiting, self._waiting = self._waiting, {}
-            for (peer, hops), addressed in waiting.items():
+            for (peer, hops, way), addressed in waiting.items():
                 for begin, end in cuts([parcel for parcel, _ in addressed]):
                     some = addressed[begin:end]
                     parcels = tuple([parcel for parcel, _ in some])
-                    frame = frames.get((hops, parcels))
+                    frame = frames.get((hops, way, parcels))
                     if frame is None:
-                        frame = frames[hops, parcels] = self._make_frame(hops, parcels)
+                        frame = frames[hops, way, parcels] = self._make_frame(hops, parcels, way)
                     if self._send(peer, frame, len(some)):
                         for parcel in parcels:
                             parcel.taken += 1
                         continue
                     for parcel, otherwise in some:
                         if otherwise != NOBODY:
-                            self.put(otherwise, hops, parcel, NOBODY)
+                            self.put(otherwise, hops, parcel, NOBODY, way)
 
 
 def cuts(parcels: Sequence[Parcel]) -> Iterator[tuple[int, int]]:

@@ -77,23 +77,30 @@ class TopicNumbers:
 
     def __init__(self, room: int) -> None:
         self.names: list[str | None] = []
+        self.numbers: dict[str, int] = {}
         self._room = room
-        self._number: dict[str, int] = {}
+        self._point_of: Callable[[str], int] | None = None
+        self._points: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
         self._uses: list[int] = []
         self._free: list[int] = []
 
+    def place(self, point_of: Callable[[str], int]) -> NDArray[np.uint64]:
+        """Keep the points of all topics from now on, by number, for a system that asks where they are."""
+        self._point_of, self._points = point_of, np.zeros(self._room, dtype=np.uint64)
+        return self._points
+
     def number_of(self, name: str) -> int | None:
         """The number of a topic that somebody has."""
-        return self._number.get(name)
+        return self.numbers.get(name)
 
     def take(self, name: str, mine: bool = True) -> int | None:
         """Use a topic once more; None when there is no room for another one.
 
         A quarter of the room is kept for the node's own topics: others cannot take it.
         """
-        number = self._number.get(name)
+        number = self.numbers.get(name)
         if number is None:
-            if not mine and len(self._number) >= self._room - self._room // 4:
+            if not mine and len(self.numbers) >= self._room - self._room // 4:
                 return None
             if self._free:
                 number = self._free.pop()
@@ -104,7 +111,9 @@ class TopicNumbers:
                 self._uses.append(0)
             else:
                 return None
-            self._number[name] = number
+            self.numbers[name] = number
+            if self._point_of is not None:
+                self._points[number] = self._point_of(name)
         self._uses[number] += 1
         return number
 
@@ -114,13 +123,13 @@ class TopicNumbers:
         if self._uses[number] == 0:
             name = self.names[number]
             assert name is not None
-            del self._number[name]
+            del self.numbers[name]
             self.names[number] = None
             self._free.append(number)
 
     def known(self) -> list[str]:
         """The names of all topics that somebody has, in order."""
-        return sorted(self._number)
+        return sorted(self.numbers)
 
 
 class PeerBook:
@@ -139,6 +148,8 @@ class PeerBook:
     ) -> None:
         """slots: of a cycle of recurring behaviour; 0 where regularity does not matter"""
         self.profiles = Profiles.live(peers, topics)
+        self.points = self.profiles.ids = np.zeros(peers, dtype=np.uint64)
+        """Where peers are: the first 64 bits of their ids. [peer]"""
         self.regular = RegularBook(self.profiles, slots) if slots else None
         self.topics = TopicNumbers(topics)
         self.counters: Counter[str] = Counter()
@@ -154,8 +165,6 @@ class PeerBook:
         self.held: set[int] = set()
         """Numbers met since the last ``release``, which no view holds yet and which nobody may take away."""
         self._public, self._sign, self._verify, self._network = public, sign, verify, network
-        self.points = np.zeros(peers, dtype=np.uint64)
-        """Where peers are for Kademlia: the first 64 bits of their ids. [peer]"""
         self._number: dict[bytes, int] = {}
         self._ids: list[bytes] = [b""] * peers
         self._cards: list[Card | None] = [None] * peers
@@ -188,6 +197,20 @@ class PeerBook:
         pattern = self.regular.own_pattern(ME) if self.regular is not None else b""
         self._cards[ME] = make_card(self._sign, self._network, self._public, address, version, names, pattern)
         self._set_topics(ME, names)
+
+    def take_up(self, topic: int) -> None:
+        """The node's own profile has a topic from now on; the number's use is the caller's."""
+        self._set_own(np.union1d(self.profiles.topics_of(ME), [topic]))
+
+    def give_up(self, topic: int) -> None:
+        """It has it no longer; the number is used once less."""
+        self._set_own(np.setdiff1d(self.profiles.topics_of(ME), [topic]))
+        self.topics.leave(topic)
+
+    def _set_own(self, topics: NDArray[np.int64]) -> None:
+        """Unless the system's machine has done so itself."""
+        if not np.array_equal(topics, self.profiles.topics_of(ME)):
+            self.profiles.set_topics(ME, topics.astype(np.int32), np.zeros(topics.size, dtype=np.uint8))
 
     def number_of(self, peer: bytes) -> int:
         """The number of a peer that is known, or NOBODY."""

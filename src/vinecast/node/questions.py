@@ -18,13 +18,15 @@ PEERS_MAX = 4096
 class Questions:
     """One node's memory of who asked how much."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_hand: int = IN_HAND) -> None:
+        """in_hand: questions that a peer may ask at once"""
+        self._in_hand = float(in_hand)
         self._left: dict[bytes, tuple[float, int]] = {}
 
     def note(self, peer: bytes, now_us: int) -> None:
         """A peer asks something. RemoteError when that is too much."""
-        left, since_us = self._left.pop(peer, (float(IN_HAND), now_us))
-        left = min(float(IN_HAND), left + (now_us - since_us) * A_SECOND / SECOND_US)
+        left, since_us = self._left.pop(peer, (self._in_hand, now_us))
+        left = min(self._in_hand, left + (now_us - since_us) * A_SECOND / SECOND_US)
         self._left[peer] = max(0.0, left - 1), now_us
         if len(self._left) > PEERS_MAX:
             del self._left[next(iter(self._left))]

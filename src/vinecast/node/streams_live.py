@@ -1,4 +1,4 @@
-"""Streams on a live node: the machine ``Durable`` over the node's PolderCast, with real messages, a store and
+"""Streams on a live node: the machine ``Durable`` over the node's system, with real messages, a store and
 Kademlia.
 
 The driver hands over what concerns streams; events outside of them never come here. What the machine keeps
@@ -18,8 +18,8 @@ from vinecast.core.seals import SealChecker, Sealed, event_number, read_sealed
 from vinecast.core.streams import Keep, Kept, SetFloor
 from vinecast.node import streams_wire as wire
 from vinecast.node.beginnings import Beginnings
-from vinecast.node.codec import Codec
 from vinecast.node.conduct import Misunderstanding
+from vinecast.node.events_live import UNKNOWN_WAY
 from vinecast.node.identity import verify
 from vinecast.node.keepers import LOOKUPS_A_PERIOD, Keepers, table_config
 from vinecast.node.peers import ME, PeerBook
@@ -28,6 +28,7 @@ from vinecast.node.streams_codec import TableCodec, pack_stream, read_stream
 from vinecast.node.streams_host import Host, Listener, Reader, StreamPlace, StreamsSettings
 from vinecast.node.streams_outbox import StreamOutbox
 from vinecast.node.streams_volatile import VolatileStreams
+from vinecast.node.system_live import LiveSystem
 from vinecast.node.wire import Other
 from vinecast.protocols.kademlia import MESSAGES as TABLE_MESSAGES
 from vinecast.protocols.kademlia import Kademlia
@@ -52,8 +53,6 @@ from vinecast.protocols.streams import Keepers as KeptBy
 from vinecast.protocols.streams.machine import PERIOD
 from vinecast.protocols.streams.machine import TIMERS as REPAIR_TIMERS
 from vinecast.systems.durable import Durable, DurableEffect, DurableEvent, DurableInput, PublishSealed
-from vinecast.systems.durable_carriers import over_poldercast
-from vinecast.systems.poldercast import PolderCast, PolderCastEvent
 
 TIMERS = frozenset({*REPAIR_TIMERS, TIMER, JOIN_TIMER, TIMEOUT_TIMER})
 """Timers that are fired here."""
@@ -70,9 +69,8 @@ class LiveStreams:
         settings: StreamsSettings,
         seed: int,
         host: Host,
-        machine: PolderCast,
+        system: LiveSystem,
         book: PeerBook,
-        cards: Codec,
         checker: SealChecker,
         store: StreamPlace,
         reader: Reader,
@@ -83,7 +81,7 @@ class LiveStreams:
             StreamsConfig(period_s=settings.period_s, answer_s=ANSWER_S),
             seed,
             ME,
-            over_poldercast(machine),
+            system.carrier,
             store,
             lambda sealed: "" if checker.holds(sealed) else "forged event",
             book.topics.number_of,
@@ -101,10 +99,13 @@ class LiveStreams:
             book.known,
             lambda topic, peers: self._tell(KeptBy(topic, peers)),
         )
-        self._host, self._machine, self._book, self._reader = host, machine, book, reader
-        self._table_codec = TableCodec(cards)
+        if system.table is not None:
+            self.keepers.share(system.table, system.machine)
+        self._host, self._system, self._book, self._reader = host, system, book, reader
+        self._carries = system.carrier.carries
+        self._table_codec = TableCodec(system.codec)
         self._questions = Questions()
-        self._outbox = StreamOutbox(host.send_frame)
+        self._outbox = StreamOutbox(host.send_frame, self._carries)
         self._beginnings = Beginnings()
         self._unsafe: dict[bytes, tuple[str, int]] = {}
         """Kept and not safe yet → topic and position."""
@@ -226,6 +227,7 @@ class LiveStreams:
             else:
                 self._take_stream(peer, sender, inner)
         finally:
+            self._system.release()
             self._outbox.flush()
 
     def fire(self, name: str) -> None:
@@ -241,9 +243,9 @@ class LiveStreams:
         self._outbox.flush()
 
     def handle(self, event: Start | PeerLost) -> None:
-        """Something for PolderCast and for streams."""
+        """Something for the system and for streams."""
         if self._stopped:
-            for effect in self._machine.handle(event, self._host.now_us()):
+            for effect in self._system.machine.handle(event, self._host.now_us()):
                 self._host.carry_out(effect)
             return
         self._tell(event)
@@ -286,22 +288,25 @@ class LiveStreams:
     # What comes.
 
     def _take_carried(self, peer: bytes, sender: int, frame: wire.Carried) -> None:
+        way = frame.way
+        if way >= len(self._carries):
+            raise RemoteError(UNKNOWN_WAY)
         if self.store.is_crowded:
             self._host.counters[TOO_MUCH] += len(frame.events)
             return
         for block, seal in frame.events:
             cid = cid_of(block)
-            if not frame.ack and self._machine.has_seen(event_number(cid)):
+            if not frame.ack and self._system.has_seen(event_number(cid)):
                 self._host.counters["events received again"] += 1
                 continue
             sealed = read_sealed(block, cid, seal)
             if not sealed.record.height:
                 raise RemoteError("event of no stream among those of streams")
-            number = self._book.topics.number_of(sealed.record.topic)
-            if number is None or not self._machine.subscribes(number):
+            number = self._system.take_topic(sealed.record.topic, way)
+            if number is None:
                 self._host.refuse_topic(peer)
                 continue
-            carried = PolderCastEvent(number, sealed.number, frame.hops)
+            carried = self._carries[way](number, sealed.number, frame.hops)
             self._tell(Received(sender, DurableEvent(carried, sealed, frame.ack)))
 
     def _take_stream(self, peer: bytes, sender: int, frame: wire.StreamFrame) -> None:

@@ -3,6 +3,7 @@ so do acknowledgements."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from vinecast.core.seals import Sealed
 from vinecast.node.outbox import Outbox, Parcel
@@ -12,9 +13,10 @@ from vinecast.systems.durable import DurableEvent
 
 
 class StreamOutbox:
-    """One node's. ``send``: see ``Outbox``."""
+    """One node's. ``send``: see ``Outbox``; ``carries``: the system's messages that carry events."""
 
-    def __init__(self, send: Callable[[int, bytes, int], bool]) -> None:
+    def __init__(self, send: Callable[[int, bytes, int], bool], carries: Sequence[type[Any]]) -> None:
+        self._ways = {message: way for way, message in enumerate(carries)}
         self._boxes = {ack: Outbox(send, partial(_frame, ack)) for ack in (False, True)}
         self._send = send
         self._parcels: dict[bytes, Parcel] = {}
@@ -31,7 +33,8 @@ class StreamOutbox:
 
     def put(self, peer: int, carried: DurableEvent, otherwise: int) -> None:
         """Have an event sent."""
-        self._boxes[carried.ack].put(peer, carried.hops, self.parcel(carried.sealed), otherwise)
+        way = self._ways[type(carried.carried)]
+        self._boxes[carried.ack].put(peer, carried.hops, self.parcel(carried.sealed), otherwise, way)
 
     def ack(self, peer: int, cids: Sequence[bytes]) -> None:
         """Tell a peer that events are safe here."""
@@ -48,7 +51,8 @@ class StreamOutbox:
         self._parcels.clear()
 
 
-def _frame(ack: bool, hops: int, parcels: Sequence[Parcel]) -> bytes:
+def _frame(ack: bool, hops: int, parcels: Sequence[Parcel], way: int) -> bytes:
     """The frame of some events. ack: whether the sender published them, and wants to know when they are
     safe"""
-    return encode_other(Carried(min(hops, HOPS_MAX), ack, tuple([parcel.event for parcel in parcels])))
+    events = tuple([parcel.event for parcel in parcels])
+    return encode_other(Carried(min(hops, HOPS_MAX), ack, events, way))

@@ -15,7 +15,7 @@ from vinecast.core.errors import RemoteError
 from vinecast.core.names import NAME_BYTES_MAX
 from vinecast.core.records import BLOCK_BYTES_MAX, NUMBER_MAX
 from vinecast.core.seals import SEAL_BYTES_MAX
-from vinecast.node.wire import ENTRIES_MAX, EVENTS_MAX, HOPS_MAX, Entry, Other, Topic, encode
+from vinecast.node.wire import ENTRIES_MAX, EVENTS_MAX, HOPS_MAX, Entry, Other, Topic, Way, encode
 from vinecast.protocols.kademlia import KEY_BYTES
 
 CIDS_MAX = 4096
@@ -48,6 +48,7 @@ class Carried(Struct, array_like=True, frozen=True, tag=0):
     hops: Annotated[int, Meta(ge=0, le=HOPS_MAX)]
     ack: bool
     events: Annotated[tuple[tuple[Block, Seal], ...], Meta(min_length=1, max_length=EVENTS_MAX)]
+    way: Way = 0
 
 
 class ToldOf(Struct, array_like=True, frozen=True):

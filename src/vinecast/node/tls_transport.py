@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.node.address import Address
+from vinecast.node.hello import DEFAULT_SYSTEM
 from vinecast.node.identity import Identity
 from vinecast.node.link import Link
 from vinecast.node.linked_transport import LinkedTransport
@@ -34,11 +35,19 @@ class TlsTransport(LinkedTransport):
         config: TransportConfig | None = None,
         *,
         advertise: Address | None = None,
+        system: str = DEFAULT_SYSTEM,
         versions: tuple[int, int] = PROTOCOL_VERSIONS,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         super().__init__(
-            identity, listen, network, config, advertise=advertise, versions=versions, jitter=jitter
+            identity,
+            listen,
+            network,
+            config,
+            advertise=advertise,
+            system=system,
+            versions=versions,
+            jitter=jitter,
         )
         self._server_context, self._client_context = contexts(identity)
         self._socket: socket.socket | None = None

@@ -32,45 +32,54 @@ from vinecast.core.interest import make_scratch
 from vinecast.core.profiles import Profiles
 from vinecast.core.regularity import Patterns
 from vinecast.core.rule import COMPILED, cache_folder
+from vinecast.node.config import NodeConfig
 from vinecast.protocols import rings_regular
 from vinecast.systems.poldercast import PolderCast
 from vinecast.systems.poldercast_regular import PolderCastRegular, PolderCastRegularConfig
 from vinecast.systems.poldercast_regular_rings import RegularProfiles
 
 _MARK = "node-compiled"
-_REGULAR = "regular"
+_PLAIN, _REGULAR = "poldercast", "poldercast-regular"
 _NODES, _TOPICS, _CYCLES = 3, 4, 6
 _COMPILER = "libllvmlite"
 _HOUR_US = 3_600_000_000
-_done: set[bool] = set()
+_done: set[str] = set()
 
 
-def is_warm(regular: bool = False) -> bool:
-    """Whether nothing is left to compile in this process; regular: for a node that minds regularity."""
-    return regular in _done or not COMPILED
+def _rules_of(config: NodeConfig) -> str:
+    """Which rules a node needs; trees need none."""
+    if config.system != "poldercast":
+        return ""
+    return _PLAIN if config.slotting is None else _REGULAR
 
 
-def warm_up(regular: bool = False) -> None:
+def is_warm(config: NodeConfig) -> bool:
+    """Whether nothing is left to compile in this process for such a node."""
+    rules = _rules_of(config)
+    return not rules or rules in _done or not COMPILED
+
+
+def warm_up(config: NodeConfig | None = None) -> None:
     """Have every rule of a node compiled, and loaded in this process."""
-    if is_warm(regular):
+    config = config or NodeConfig()
+    if is_warm(config):
         return
-    folder = cache_folder()
-    if folder is not None and not (folder / _mark(regular)).exists():
-        more = [_REGULAR] if regular else []
+    folder, rules = cache_folder(), _rules_of(config)
+    if folder is not None and not (folder / _mark(rules)).exists():
         # Whatever goes wrong there goes wrong here again, and is told then.
-        subprocess.run([sys.executable, "-m", __name__, *more], check=False, stdin=subprocess.DEVNULL)
-    _talk(regular)
-    _done.add(regular)
+        subprocess.run([sys.executable, "-m", __name__, rules], check=False, stdin=subprocess.DEVNULL)
+    _talk(rules)
+    _done.add(rules)
     _let_go_of_compiler()
 
 
-def _mark(regular: bool) -> str:
-    return f"{_MARK}-{_REGULAR}" if regular else _MARK
+def _mark(rules: str) -> str:
+    return f"{_MARK}-{rules}"
 
 
-def _talk(regular: bool) -> None:
+def _talk(rules: str) -> None:
     """Let some machines meet everything that can happen to them."""
-    machines = _machines(regular)
+    machines = _machines(rules == _REGULAR)
     names = ["cyclon", "grid", "vicinity", "victor", "rings", rings_regular.TIMER]
     for node in range(_NODES):
         _pass_on(machines, node, Start(((node + 1) % _NODES,)), 0)
@@ -127,7 +136,7 @@ def _pass_on(machines: list[PolderCast], node: int, event: Event, now_us: int) -
 
 
 if __name__ == "__main__":
-    asked = _REGULAR in sys.argv
+    asked = sys.argv[1]
     _talk(asked)
     kept = cache_folder()
     if kept is not None:

@@ -25,6 +25,7 @@ PATTERN_BYTES_MAX = 252
 HOPS_MAX = 32_000
 EVENTS_MAX = 64
 """Events in one frame (ours)."""
+WAY_MAX = 7
 AGE_MAX = 65_535
 CYCLE_MAX = VERSION_MAX = 2**63 - 1
 
@@ -35,6 +36,8 @@ Id = Annotated[bytes, Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
 Signature = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
 Version = Annotated[int, Meta(ge=0, le=VERSION_MAX)]
 Cycle = Annotated[int, Meta(ge=0, le=CYCLE_MAX)]
+Way = Annotated[int, Meta(ge=0, le=WAY_MAX)]
+"""Which of its system's messages an event travels in; most have one."""
 Topic = Annotated[str, Meta(min_length=1, max_length=TOPIC_CHARS)]
 
 
@@ -88,6 +91,7 @@ class EventFrame(Struct, array_like=True, frozen=True, tag=1):
 
     hops: Annotated[int, Meta(ge=0, le=HOPS_MAX)]
     events: Annotated[tuple[tuple[bytes, bytes], ...], Meta(min_length=1, max_length=EVENTS_MAX)]
+    way: Way = 0
 
 
 class Leaving(Struct, array_like=True, frozen=True, tag=2):
@@ -106,7 +110,13 @@ class Other(Struct, array_like=True, frozen=True, tag=4):
     body: Raw
 
 
-Frame = Gossip | EventFrame | Leaving | Introduction | Other
+class Own(Struct, array_like=True, frozen=True, tag=5):
+    """A message of the node's system that is no gossip; its module knows more."""
+
+    body: Raw
+
+
+Frame = Gossip | EventFrame | Leaving | Introduction | Other | Own
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Frame)

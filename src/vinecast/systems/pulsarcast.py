@@ -90,6 +90,10 @@ class PulsarCast(OnTrees):
         """Whom its table knows; empty slots hold NOBODY. [slot]"""
         return self.kademlia.peers
 
+    def has_settled(self, now_us: int) -> bool:
+        """Whether it has joined Kademlia, and had the time to look around there."""
+        return self.kademlia.joined and self._settled_us is not None and now_us >= self._settled_us
+
     # The routing that the trees borrow.
 
     def next_hop(self, topic: int) -> int:

@@ -1,0 +1,111 @@
+"""The application's side of the driver: taking part in topics, and how the node stands in them."""
+
+import abc
+from collections.abc import Iterable
+from typing import Any
+
+from vinecast.core.events import Event, Subscribe, Unsubscribe
+from vinecast.core.machine import NOBODY
+from vinecast.core.seals import Sealed
+from vinecast.node.events_live import LiveEvents
+from vinecast.node.peers import ME, PeerBook
+from vinecast.node.streams_live import LiveStreams
+from vinecast.node.system_live import LiveSystem
+from vinecast.node.transport import Transport
+from vinecast.node.wire import CARD_BYTES_MAX, names_bytes
+from vinecast.protocols.streams import NOW
+
+
+class Participation(abc.ABC):
+    """What ``Driver`` offers to the application."""
+
+    book: PeerBook
+    system: LiveSystem
+    events: LiveEvents
+    streams: LiveStreams
+    transport: Transport
+
+    @abc.abstractmethod
+    def handle(self, event: Event) -> None:
+        """Let the machine handle something, and do what it asks for."""
+
+    @abc.abstractmethod
+    def _renew(self, topics: Iterable[str]) -> None:
+        """Write a new card with these topics."""
+
+    def recall(self, sessions: Iterable[tuple[int, int]]) -> None:
+        """Before the start: when the node was on line before, by its log."""
+        self.system.recall(sessions)
+
+    def regularity(self) -> dict[str, Any]:
+        """When the node is on line, as far as its log tells; nothing where that does not matter."""
+        return self.system.regularity()
+
+    def subscribe(self, topics: Iterable[str], start: str = NOW) -> list[str]:
+        """Take part in these topics, with one new card for all, and read their streams from NOW or from the
+        EARLIEST event on; those for which there was room."""
+        mine, added = set(self.book.topics_of(ME)), []
+        room = CARD_BYTES_MAX - names_bytes(mine)
+        for topic in dict.fromkeys(topics):
+            if topic in mine:
+                added.append(topic)
+                continue
+            size = names_bytes((topic,))
+            number = self.book.topics.take(topic) if size <= room else None
+            if number is None:
+                continue
+            self.handle(Subscribe(number))
+            if self.system.subscribes(number):
+                self.book.take_up(number)  # what the profile now uses of the number is what we took
+                room -= size
+                added.append(topic)
+            else:
+                self.book.topics.leave(number)
+        if not mine.issuperset(added):
+            self._renew(mine.union(added))
+        for topic in added:
+            self.streams.follow(topic, start)
+        return added
+
+    def unsubscribe(self, topic: str) -> None:
+        """Leave a topic."""
+        number = self.book.topics.number_of(topic)
+        if number is not None and topic in self.book.topics_of(ME):
+            self.handle(Unsubscribe(number))
+            self.streams.unfollow(topic)
+            self.system.keep_topic(number)
+            self.book.give_up(number)
+            self._renew(set(self.book.topics_of(ME)) - {topic})
+
+    def publish(self, hand: Iterable[Sealed]) -> list[int]:
+        """Send events of one's own, outside of streams, on their way; how many peers each was handed to."""
+        return self.events.publish(hand)
+
+    def subscribes(self, topic: str) -> bool:
+        """Whether the node takes part in a topic."""
+        return topic in self.book.topics_of(ME)
+
+    def is_ready(self, topic: str) -> bool:
+        """Whether an event on a topic would reach this node."""
+        number = self.book.topics.number_of(topic)
+        return number is not None and self.system.is_ready(number)
+
+    def is_alone(self, topic: str) -> bool:
+        """Whether nobody else is known who takes part in a topic."""
+        number = self.book.topics.number_of(topic)
+        return number is None or self.system.is_alone(number)
+
+    def neighbours(self) -> dict[str, tuple[bytes, bytes]]:
+        """Topic → the ids of those next to the node in it, below and above; empty where there is nobody."""
+        found = {}
+        for topic in self.book.profiles.topics_of(ME).tolist():
+            name, nearest = self.book.topics.names[topic], self.system.neighbours(topic)
+            assert name is not None
+            lower, higher = (b"" if peer == NOBODY else self.book.id_of(peer) for peer in nearest)
+            found[name] = lower, higher
+        return found
+
+    def is_crowded(self, topic: str, above: float) -> bool:
+        """Whether a linked peer that events of a topic may go to has a queue fuller than that, 0 … 1."""
+        numbers = map(self.book.number_of, self.transport.crowded(above))
+        return any(number != NOBODY and self.system.leads_to(topic, number) for number in numbers)

@@ -1,0 +1,167 @@
+"""The systems that a live node can run, and what the driver needs of one.
+
+The driver knows clocks, links, cards and frames; a system knows whom an event goes to. Between them stands a
+``LiveSystem``: it makes the machine over the node's peer book, turns its messages into frames and back, and
+answers the few questions that have another answer in every system (is a topic reachable, who is next to the
+node in it, whose numbers are in use). A further system is one more module with a ``make``, and its entry in
+``SYSTEMS``.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vinecast.core.events import Event, Message
+from vinecast.core.machine import Machine
+from vinecast.node.wire import Gossip, Own
+from vinecast.protocols.kademlia import Kademlia
+from vinecast.systems.durable import Carrier
+
+if TYPE_CHECKING:
+    from vinecast.node.codec import Codec
+    from vinecast.node.config import NodeConfig
+    from vinecast.node.peers import PeerBook
+
+SYSTEMS: Mapping[str, str] = {
+    "poldercast": "vinecast.node.poldercast_live",
+    "pulsarcast": "vinecast.node.pulsarcast_live",
+}
+"""Name → the module that knows how, which is loaded when a node runs the system."""
+
+
+class Host(Protocol):
+    """The driver, as far as a system needs it."""
+
+    counters: Counter[str]
+
+    def now_us(self) -> int:
+        """The time, of a clock that never goes back."""
+        ...
+
+    def handle(self, event: Event) -> None:
+        """Let the machine handle something, and do what it asks for."""
+        ...
+
+    def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
+        """Send a frame; whether it will go out."""
+        ...
+
+
+class LiveSystem(Protocol):
+    """The system of one node."""
+
+    carrier: Carrier
+    """The machine as streams see it. Which of its messages (``carrier.carries``) an event travels in stands
+    on the event's frame, as the message's place among them: its *way*. They all have the fields topic, event
+    and hops."""
+    codec: "Codec"
+    """Turns numbers into cards and back."""
+    first_timer: str
+    """With which a cycle begins."""
+    last_timer: str
+    """After which all layers have had their turn."""
+    gossips: bool
+    """Whether everybody's card comes round by gossip; else a new one is told to those with a link."""
+
+    @property
+    def machine(self) -> Machine:
+        """What decides."""
+        ...
+
+    @property
+    def table(self) -> Kademlia | None:
+        """Its own Kademlia, if it has one; the keepers of streams are then found with that."""
+        ...
+
+    # Peers.
+
+    def knows_nobody(self) -> bool:
+        """Whether it has nobody to speak to."""
+        ...
+
+    def in_use(self) -> set[int]:
+        """Numbers of peers that must stay theirs."""
+        ...
+
+    def partner_of(self, timer: str) -> int:
+        """Whom the layer of a timer has asked and not heard from yet, or NOBODY."""
+        ...
+
+    def leads_to(self, topic: str, peer: int) -> bool:
+        """Whether events of a topic may go to a peer next."""
+        ...
+
+    # Topics, by number.
+
+    def subscribes(self, topic: int) -> bool:
+        """Whether the node's application wants a topic."""
+        ...
+
+    def is_ready(self, topic: int) -> bool:
+        """Whether an event on a topic that it subscribes to would reach this node."""
+        ...
+
+    def is_alone(self, topic: int) -> bool:
+        """Whether nobody else is known who takes part in a topic of its own."""
+        ...
+
+    def neighbours(self, topic: int) -> tuple[int, int]:
+        """Who is next to it in a topic of its own, below and above; NOBODY where there is none."""
+        ...
+
+    def begin(self, timer: str) -> None:
+        """A timer is about to fire."""
+        ...
+
+    # Events.
+
+    def has_seen(self, event: int) -> bool:
+        """Whether a further copy of an event is of no use, whichever way it comes."""
+        ...
+
+    def may_come_again(self, topic: int, event: int) -> bool:
+        """Whether an event that came before may come another way."""
+        ...
+
+    def take_topic(self, name: str, way: int) -> int | None:
+        """The number of a topic whose events it takes this way, or None; good until ``release``."""
+        ...
+
+    def keep_topic(self, topic: int) -> None:
+        """The application has left a topic: keep its number if it is still of use."""
+        ...
+
+    def release(self) -> None:
+        """Let go of the topics that were taken."""
+        ...
+
+    # Messages that carry no event.
+
+    def encode(self, to: bytes, message: Message) -> bytes:
+        """The frame of a message for a peer."""
+        ...
+
+    def read_gossip(self, peer: bytes, frame: Gossip) -> tuple[int, Message]:
+        """Who a frame of a gossip layer is from, and the message in it; RemoteError when there is none."""
+        ...
+
+    def take(self, peer: bytes, frame: Own) -> None:
+        """Handle a frame of its own; RemoteError when that has to be refused."""
+        ...
+
+    # Regularity.
+
+    def recall(self, sessions: Iterable[tuple[int, int]]) -> None:
+        """Before the start: when the node was on line before, by its log."""
+        ...
+
+    def regularity(self) -> dict[str, Any]:
+        """When the node is on line, as far as its log tells; nothing where that does not matter."""
+        ...
+
+
+def make_system(config: "NodeConfig", seed: int, network: str, book: "PeerBook", host: Host) -> LiveSystem:
+    """The system that a node's configuration names."""
+    made: LiveSystem = import_module(SYSTEMS[config.system]).make(config, seed, network, book, host)
+    return made

@@ -1,0 +1,86 @@
+"""What nodes of trees say to each other: messages inside a frame ``Own`` (node/wire). Events are not among
+them, but in the frames that all systems have.
+
+Everything that comes in is bounded and typed here, as in ``node/wire``; what it means is checked by the
+machines.
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from vinecast.core.errors import RemoteError
+from vinecast.node.wire import ENTRIES_MAX, TOPICS_MAX, Entry, Own, Topic, encode
+
+Topics = Annotated[tuple[Topic, ...], Meta(max_length=TOPICS_MAX)]
+
+
+class Join(Struct, array_like=True, frozen=True, tag=0):
+    """Be my parent."""
+
+    topic: Topic
+
+
+class Accept(Struct, array_like=True, frozen=True, tag=1):
+    """You are my child."""
+
+    topic: Topic
+
+
+class Part(Struct, array_like=True, frozen=True, tag=2):
+    """We are not parent and child, or no longer."""
+
+    topic: Topic
+
+
+class Heartbeat(Struct, array_like=True, frozen=True, tag=3):
+    """The sender is the receiver's parent in all of these."""
+
+    topics: Topics
+
+
+class Alive(Struct, array_like=True, frozen=True, tag=4):
+    """So it is, but for these."""
+
+    refused: Topics
+
+
+class Search(Struct, array_like=True, frozen=True, tag=5):
+    """Are you in this topic's tree?"""
+
+    topic: Topic
+
+
+class Member(Struct, array_like=True, frozen=True, tag=6):
+    """I am, or not."""
+
+    topic: Topic
+    member: bool
+
+
+class Above(Struct, array_like=True, frozen=True, tag=7):
+    """From a parent: who comes above it."""
+
+    topic: Topic
+    peers: Annotated[tuple[Entry, ...], Meta(max_length=ENTRIES_MAX)]
+
+
+TreeFrame = Join | Accept | Part | Heartbeat | Alive | Search | Member | Above
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(TreeFrame)
+
+
+def encode_own(inner: TreeFrame) -> bytes:
+    """The bytes of a frame with this message in it."""
+    return encode(Own(Raw(_encoder.encode(inner))))
+
+
+def decode_own(frame: Own) -> TreeFrame:
+    """The message in a frame of a peer."""
+    try:
+        inner: TreeFrame = _decoder.decode(frame.body)
+        return inner
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise RemoteError(f"malformed message ({type(error).__name__})") from None
