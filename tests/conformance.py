@@ -21,6 +21,7 @@ from vinecast.core.machine import SECOND_US, Machine
 from vinecast.core.profiles import Profiles
 from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.protocols.cyclon import CyclonConfig
+from vinecast.protocols.gravity import GravityConfig
 from vinecast.protocols.rings import RingsConfig
 from vinecast.protocols.tman import TManConfig
 from vinecast.protocols.vicinity import VicinityConfig
@@ -34,6 +35,7 @@ from vinecast.systems.flooding import Flooding, FloodingConfig
 from vinecast.systems.on_tman import OnTMan
 from vinecast.systems.opt import OptConfig
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
+from vinecast.systems.quasar import QuasarConfig
 from vinecast.systems.rvr import RvrConfig
 from vinecast.systems.vitis import VitisConfig
 
@@ -434,3 +436,25 @@ def _on_tman(name: str, config: type[Any], relay_free: bool) -> TopicSystem:
 SYSTEMS["vitis"] = _on_tman("vitis", VitisConfig, relay_free=False)
 SYSTEMS["rvr"] = _on_tman("rvr", RvrConfig, relay_free=False)
 SYSTEMS["opt"] = _on_tman("opt", OptConfig, relay_free=True)
+
+
+# Quasar does not promise to find everybody; with polling, whom it missed asks for the rest within the cycle.
+
+
+def _quasar_config(**rest: Any) -> QuasarConfig:
+    layers = {"cyclon": CyclonConfig(period_s=1.0), "gravity": GravityConfig(period_s=1.0)}
+    return QuasarConfig(polls=12, poll_s=0.2, offer_s=30.0, **layers, **rest)
+
+
+SYSTEMS["quasar"] = TopicSystem(
+    build=SIMULATED["quasar"].machines,
+    config=_quasar_config(),
+    forgetful=_quasar_config(remembered=MEMORY, remember_s=1.0),
+    settle=8,
+    recover=20,
+    heal=30,
+    relay_free=False,
+    views=lambda machine: [machine.cyclon.view.tolist(), machine.gravity.links],
+    remembered=lambda machine: len(machine.recent),
+    reason_alone="",
+)

@@ -29,6 +29,7 @@ from vinecast.systems.poldercast_regular_rings import RegularProfiles
 from vinecast.systems.poldercast_regular_sweep import PolderCastRegularSweep
 from vinecast.systems.poldercast_sweep import PolderCastSweep
 from vinecast.systems.pulsarcast import PulsarCast, PulsarCastConfig
+from vinecast.systems.quasar import Quasar, QuasarConfig
 from vinecast.systems.rvr import RvrConfig, rvr_machines
 from vinecast.systems.scribe import Scribe, ScribeConfig
 from vinecast.systems.vitis import VitisConfig, vitis_machines
@@ -94,6 +95,10 @@ def _flooding_machines(config: FloodingConfig, seed: int, profiles: Profiles) ->
     return lambda node: Flooding(config, seed, node, profiles)
 
 
+def _quasar_machines(config: QuasarConfig, seed: int, profiles: Profiles) -> Machines:
+    return lambda node: Quasar(config, seed, node, profiles)
+
+
 def _direct_machines(config: DirectConfig, seed: int, profiles: Profiles) -> Machines:
     return lambda node: Direct(config, node, profiles)
 
@@ -131,5 +136,6 @@ SYSTEMS: Mapping[str, System] = {
     "vitis": System(VitisConfig, vitis_machines, None, lambda machine: machine.cyclon.peers, has_topics=True),
     "rvr": System(RvrConfig, rvr_machines, None, lambda machine: machine.cyclon.peers, has_topics=True),
     "opt": System(OptConfig, opt_machines, None, lambda machine: machine.cyclon.peers, has_topics=True),
+    "quasar": System(QuasarConfig, _quasar_machines, None, lambda machine: machine.view, has_topics=True),
     "direct": System(DirectConfig, _direct_machines, None, lambda machine: NO_LINKS, has_topics=True),
 }
