@@ -113,6 +113,7 @@ class Twins:
                 assert np.array_equal(machine.tman.peers, sweep.tables.peers[node])
                 assert np.array_equal(machine.tman.ages, sweep.tables.ages[node])
                 assert np.array_equal(machine.tman.missed, sweep.tables.missed[node])
+                assert np.array_equal(machine.tman.met, sweep.tables.met[node])
                 assert np.array_equal(machine._silence.table.peers[0], sweep.silence.peers[node])
             if isinstance(machine, Vitis):
                 rows = slice(table.beg[node], table.beg[node] + table.cnt[node])

@@ -72,7 +72,7 @@ class OnTManConfig:
     @property
     def told_max(self) -> int:
         """Entries that a message of T-Man can have, the sender's own besides."""
-        return self.tman.table_size + self.cyclon.view_size
+        return self.tman.table_size + self.cyclon.view_size + tman.MET
 
     def make_scratch(self, profiles: Profiles) -> Scratch:
         """Working memory that machines of one population share."""
@@ -110,6 +110,7 @@ class OnTMan:
             self._select,
             config.told_max,
             config.period_us // 3,
+            self._meet,
         )
         recent = RecentEvents(config.remembered, round(config.remember_s * SECOND_US), name)
         self.notices = Notices(
@@ -132,6 +133,9 @@ class OnTMan:
     def _links(self, topic: int) -> list[int]:
         """Whom the events of a topic go to."""
         raise NotImplementedError
+
+    def _meet(self, who: int, peers: Peers, ages: Ages, met: Peers, met_ages: Ages) -> None:
+        """Keep those of the peers that ``who`` should meet."""
 
     def _next_hop(self, topic: int) -> int:
         """Who is next on the way to a topic's rendezvous."""

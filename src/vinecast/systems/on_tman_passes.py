@@ -13,7 +13,7 @@ from vinecast.core.silence import Silence
 from vinecast.core.sweep import UNANSWERED
 from vinecast.core.view import Ages, Peers
 from vinecast.protocols.gateway import Proposed, propose
-from vinecast.protocols.small_world import next_hop
+from vinecast.protocols.small_world import meet, next_hop
 from vinecast.protocols.tman import rules as tman
 from vinecast.systems.opt_rules import select_covering
 from vinecast.systems.vitis_rules import Weights, estimate_rates, select_neighbours
@@ -34,6 +34,14 @@ class Tables(NamedTuple):
     sample_peers: Peers
     """[node, slot]"""
     sample_ages: Ages
+    """[node, slot]"""
+    met: Peers
+    """[node, place], whom it was introduced to"""
+    met_ages: Ages
+    """[node, place]"""
+    offered: Peers
+    """[node, slot], to whom it can introduce others"""
+    offered_ages: Ages
     """[node, slot]"""
 
 
@@ -145,8 +153,8 @@ def prepare_requests(
 def gather_known(p: int, tables: Tables, silence: Silence, cycle: int, scratch: Scratch) -> int:
     """What a node knows, as candidates; how many."""
     return tman.gather_known(
-        p, tables.peers[p], tables.ages[p], tables.sample_peers[p], tables.sample_ages[p], silence, p, cycle,
-        scratch,
+        p, tables.peers[p], tables.ages[p], tables.sample_peers[p], tables.sample_ages[p], tables.met[p],
+        tables.met_ages[p], silence, p, cycle, scratch,
     )  # fmt: skip
 
 
@@ -244,6 +252,22 @@ def drop_stale(
             tman.drop_stale(
                 tables.peers[p], tables.ages[p], tables.missed[p], threshold, silence, p, int(cycles[p])
             )
+            tman.offer(
+                tables.peers[p], tables.ages[p], tables.missed[p], tables.offered[p], tables.offered_ages[p]
+            )
+
+
+@rule
+def introduce(tables: Tables, online: Online, table: Table, introduces: bool, begin: int, end: int) -> None:
+    """Everyone is introduced by its neighbours to the nearest on the ring that they know."""
+    for p in range(begin, end):
+        if not online[p]:
+            continue
+        tables.met[p, :] = NOBODY
+        for slot in range(tables.peers.shape[1]):
+            q = int(tables.peers[p, slot])
+            if introduces and q != NOBODY and online[q]:
+                meet(p, tables.offered[q], tables.offered_ages[q], table, tables.met[p], tables.met_ages[p])
 
 
 @rule

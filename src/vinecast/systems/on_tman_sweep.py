@@ -18,6 +18,7 @@ from vinecast.core.spread import MISSED, Spread
 from vinecast.core.sweep import Mailbox, Phase
 from vinecast.protocols.cyclon.sweep import CyclonSweep
 from vinecast.protocols.gateway import Proposed
+from vinecast.protocols.tman.machine import MET
 from vinecast.systems import on_tman_passes as passes
 from vinecast.systems.on_tman_passes import Choice, Fans, Mail, Paths, Tables
 from vinecast.systems.opt import OptConfig
@@ -49,6 +50,10 @@ class OnTManSweep:
             np.zeros((nodes, size), dtype=np.uint8),
             self.cyclon.peers,
             self.cyclon.ages,
+            np.full((nodes, MET), NOBODY, dtype=np.int32),
+            np.zeros((nodes, MET), dtype=np.uint16),
+            np.full((nodes, size), NOBODY, dtype=np.int32),
+            np.zeros((nodes, size), dtype=np.uint16),
         )
         self.silence = make_silence(nodes)
         owner = profiles.owners()
@@ -97,7 +102,16 @@ class OnTManSweep:
     def state_bytes(self) -> int:
         """Bytes of protocol state, all nodes together, profiles included."""
         weights, said = self.shared.weights, self.shared.proposals.said
-        own = (*self.tables[:3], *self.silence, *self.proposed, *said, *weights, self.rate, self.seen)
+        own = (
+            *self.tables[:3],
+            *self.tables[5:],
+            *self.silence,
+            *self.proposed,
+            *said,
+            *weights,
+            self.rate,
+            self.seen,
+        )
         moving = [array for part in (*self.fans, *self.paths) for array in part[:-1]]
         return self.cyclon.state_bytes + sum(array.nbytes for array in (*own, *self.table, *moving))
 
@@ -112,7 +126,7 @@ class OnTManSweep:
         Who was silent before may be back; fans and paths are found anew.
         """
         self.cyclon.start(nodes, contacts)
-        self.silence.peers[nodes] = NOBODY
+        self.silence.peers[nodes] = self.tables.met[nodes] = self.tables.offered[nodes] = NOBODY
         self.came[nodes] = self.cycle
 
     def stop(self, nodes: Nodes) -> None:
@@ -148,6 +162,7 @@ class OnTManSweep:
             Phase("refresh profiles", self._refresh),
             *self._exchange_phases(),
             Phase("profiles: drop stale", self._drop_stale),
+            Phase("profiles: introduce", self._introduce),
             *build,
             Phase("profiles: list fans", self._list_fans, divisible=False),
             Phase("profiles: hear", self._hear),
@@ -197,6 +212,10 @@ class OnTManSweep:
         passes.drop_stale(
             self.tables, self.silence, self.online, self.cyclon.cycles, self.config.tman.threshold, begin, end
         )
+
+    def _introduce(self, begin: int, end: int, worker: int) -> None:
+        introduces = self.config.tman.introduces and not isinstance(self.config, OptConfig)
+        passes.introduce(self.tables, self.online, self.table, introduces, begin, end)
 
     def _propose(self, begin: int, end: int, worker: int) -> None:
         assert isinstance(self.config, VitisConfig)

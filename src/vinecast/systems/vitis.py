@@ -25,10 +25,11 @@ from vinecast.core.errors import InputError
 from vinecast.core.events import Effect, Event, PeerLost, Received
 from vinecast.core.interest import Scratch, begin_gathering, gather
 from vinecast.core.profiles import Profiles, row_of
+from vinecast.core.view import Ages, Peers
 from vinecast.protocols.gateway import Proposals, Proposed, propose
 from vinecast.protocols.gateway.proposals import propose_oneself
 from vinecast.protocols.relay_path import RelayPaths, RelayRequest
-from vinecast.protocols.small_world import next_hop, topic_places
+from vinecast.protocols.small_world import meet, next_hop, topic_places
 from vinecast.systems.on_tman import OnTMan, OnTManConfig, Topics
 from vinecast.systems.vitis_rules import UNSEEN, WEIGHT_MAX, Weights, estimate_rates, select_neighbours
 
@@ -43,7 +44,7 @@ class VitisConfig(OnTManConfig):
     """Links at random distances, besides the two of the ring; the others are friends (S2 §3.6.2: one; S2's
     k = 3 counts the ring too)."""
     gateway_hops: int = limited(5, at_least=1, at_most=64)
-    """A gateway speaks for nodes fewer hops away than this (S2 §3.6.1: d = 5)."""
+    """A gateway speaks for nodes so many hops away, at the most (S2 §3.6.1: d = 5)."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -115,6 +116,10 @@ class Rendezvous(OnTMan):
             self.me, self.seed, self._long_links, count, self._table_size, self.profiles.table,
             self.shared.weights, self._scratch,
         )  # fmt: skip
+
+    def _meet(self, who: int, peers: Peers, ages: Ages, met: Peers, met_ages: Ages) -> None:
+        """The nearest on either side, for the ring."""
+        meet(who, peers, ages, self.profiles.table, met, met_ages)
 
     def _next_hop(self, topic: int) -> int:
         return next_hop(self.me, int(self.shared.places[topic]), self.tman.peers, self.profiles.table)

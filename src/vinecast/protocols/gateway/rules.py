@@ -3,6 +3,9 @@
 To keep proposals from going in circles, one is taken from a neighbour only if it is the neighbour's own or
 its *parent*, from whom the neighbour has it, is not a neighbour too; a node counts as its own neighbour here
 (ours: else two that have lost their gateway would go on proposing it to each other, up to the limit of hops).
+
+A gateway may be as many hops away as the limit says: so S2's text has it twice ("if this distance exceeds",
+"a maximum of d hops away"), while line 10 of the algorithm leaves out the last one.
 """
 
 from typing import NamedTuple
@@ -68,7 +71,7 @@ def propose(
             if parent == peer or scratch.seen[parent] != stamp:
                 at, hops, target = begin + i, int(said.hops[row]) + 1, int(topic_place[topic])
                 current = _distance(int(table.place[mine.gateway[at]]), target, circle)
-                if (_distance(int(table.place[gateway]), target, circle) < current and hops < hops_max) or (
+                if (_distance(int(table.place[gateway]), target, circle) < current and hops <= hops_max) or (
                     gateway == mine.gateway[at] and hops < mine.hops[at]
                 ):
                     mine.gateway[at], mine.parent[at], mine.hops[at] = gateway, peer, hops

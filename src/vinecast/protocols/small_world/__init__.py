@@ -6,6 +6,6 @@ likely than long ones in inverse proportion, make lookups short.
 """
 
 from vinecast.protocols.small_world.places import topic_places
-from vinecast.protocols.small_world.rules import next_hop, select_links
+from vinecast.protocols.small_world.rules import meet, next_hop, select_links
 
-__all__ = ["next_hop", "select_links", "topic_places"]
+__all__ = ["meet", "next_hop", "select_links", "topic_places"]

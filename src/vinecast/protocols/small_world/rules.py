@@ -4,8 +4,10 @@ Everybody and every topic has a place on the circle (``core.profiles``). Symphon
 link from the harmonic distribution, between the mean distance of neighbours and the whole circle. Here a link
 draws an octave of lengths uniformly and a length within it uniformly, in whole numbers: the same distribution
 to within the bend of 1/x over an octave, and the same bits on every machine. The mean distance of neighbours
-is estimated from a node's own two. A node draws once for each of its links, for good, and then
-wants the peer that is nearest to that point, so that tables come to rest (S2 leaves open when to draw).
+is estimated from a node's own two. A link leads up or down by the toss of a coin, because lookups come from
+both sides (Symphony's lead up, and are used from both ends). A node draws once for each of its links, for
+good, and then wants the peer that is nearest to that point, so that tables come to rest (S2 leaves open when
+to draw).
 """
 
 import numpy as np
@@ -33,13 +35,14 @@ def far_from(place: int, target: int, circle: int) -> int:
 
 @rule
 def long_distance(seed: int, me: int, link: int, gap: int, circle: int) -> int:
-    """The length of a node's long link, going up. gap: how far apart neighbours are"""
+    """Where a node's long link leads: how far up, or, if negative, down. gap: between neighbours"""
     key = stream(seed, _LONG, 0, me)
     octaves = 1
-    while (gap << octaves) < circle:
+    while (gap << (octaves + 1)) < circle:
         octaves += 1
-    shortest = gap << below(key, 2 * link, octaves)
-    return shortest + below(key, 2 * link + 1, shortest)
+    shortest = gap << below(key, 3 * link, octaves)
+    length = shortest + below(key, 3 * link + 1, shortest)
+    return length if below(key, 3 * link + 2, 2) == 1 else -length
 
 
 @rule
@@ -81,6 +84,26 @@ def select_links(me: int, seed: int, long_links: int, count: int, table: Table, 
         chosen += 1
         scratch.weight[nearest] = chosen
     return chosen
+
+
+@rule
+def meet(
+    me: int, peers: Peers, ages: NDArray[np.uint16], table: Table, met: Peers, met_ages: NDArray[np.uint16]
+) -> None:
+    """Keep the nearest going up and the nearest going down of all that a node is told of. met: [side]"""
+    circle, here = int(table.circle[0]), int(table.place[me])
+    for i in range(peers.size):
+        peer, age = int(peers[i]), int(ages[i])
+        if peer == NOBODY or peer == me:
+            continue
+        for side in range(2):
+            known = int(met[side])
+            far = (int(table.place[peer]) - here) % circle
+            least = (int(table.place[known]) - here) % circle if known != NOBODY else 0
+            if side == 1:
+                far, least = (circle - far) % circle, (circle - least) % circle
+            if known == NOBODY or far < least or (peer == known and age < met_ages[side]):
+                met[side], met_ages[side] = peer, age
 
 
 @rule

@@ -6,7 +6,8 @@ makes a good neighbour is the system's business: it hands in the selection.
 
 Once a cycle, too, a node sends its profile to its whole table, and every neighbour answers with its own
 (S2 §3.5, Algorithms 6, 7): a neighbour that does not for too long is gone. Who is sent a profile learns that
-it stands in somebody's table: such a peer is a *fan* of it, and links serve both ways.
+it stands in somebody's table: such a peer is a *fan* of it, and links serve both ways. The answer also
+introduces the sender to somebody, if the system knows to whom (ours).
 """
 
 from vinecast.protocols.tman.config import TManConfig

@@ -18,6 +18,9 @@ class TManConfig:
     news_max: int = limited(30, at_least=1, at_most=10_000)
     """Cycles for which word of a peer is passed on and believed after it was last heard (ours): the dead
     are soon forgotten everywhere."""
+    introduces: bool = True
+    """Whether whoever answers a profile names those of its table that the system thinks the asker should
+    meet (ours; S2 has no such thing): a ring closes, and heals, in a fraction of the cycles."""
     period_s: float = limited(60.0, at_least=0.001, at_most=86400.0)
     """Seconds of a cycle (δt), as in the other systems here."""
 

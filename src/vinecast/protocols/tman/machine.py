@@ -1,8 +1,9 @@
 """T-Man on one node: exchanges of tables, and of profiles.
 
 The machine knows neither the sampling service nor what makes a good neighbour: the system hands it
-``sample()``, the sample's row, and ``select(count)``, which lets the scratch's first ``count`` candidates
-compete and leaves the places of the chosen in ``scratch.best``.
+``sample()``, the sample's row, ``select(count)``, which lets the scratch's first ``count`` candidates compete
+and leaves the places of the chosen in ``scratch.best``, and ``meet(who, peers, ages, met, met_ages)``, which
+keeps, in the two places of ``met``, those whom ``who`` should meet of all that it is handed.
 """
 
 from collections.abc import Callable
@@ -24,6 +25,9 @@ FANS_MAX = 4096  # ours: whoever holds a node in its table beyond that is not se
 
 Sample = Callable[[], tuple[Peers, Ages]]
 Select = Callable[[int], int]
+Meet = Callable[[int, Peers, Ages, Peers, Ages], object]
+MET = 2
+"""How many each node is introduced to."""
 
 
 class TMan:
@@ -41,6 +45,7 @@ class TMan:
         select: Select,
         told_max: int,
         first_after_us: int = 0,
+        meet: Meet | None = None,
     ) -> None:
         size = config.table_size
         self.config = config
@@ -51,7 +56,12 @@ class TMan:
         self.peers: Peers = np.full(size, NOBODY, dtype=np.int32)
         self.ages: Ages = np.zeros(size, dtype=np.uint16)
         self.missed: rules.Missed = np.zeros(size, dtype=np.uint8)
+        self.met: Peers = np.full(MET, NOBODY, dtype=np.int32)
+        self.met_ages: Ages = np.zeros(MET, dtype=np.uint16)
+        self._offered: Peers = np.full(size, NOBODY, dtype=np.int32)
+        self._offered_ages: Ages = np.zeros(size, dtype=np.uint16)
         self._fans: tuple[set[int], set[int]] = set(), set()
+        self._meet = meet if config.introduces else None
         self._scratch = scratch
         self._silence = silence
         self._sample = sample
@@ -73,8 +83,11 @@ class TMan:
         match event:
             case Received(sender, TManProfile() as profile):
                 return self._echo(sender, profile)
-            case Received(sender, TManEcho()):
+            case Received(sender, TManEcho() as echo):
                 self._hear(sender)
+                if self._meet is not None:
+                    told = slice(1, 1 + MET)
+                    self._meet(self.me, echo.peers[told], echo.ages[told], self.met, self.met_ages)
                 return []
             case Received(sender, TManRequest() as request):
                 return self._answer(sender, request)
@@ -85,6 +98,7 @@ class TMan:
             case Start():
                 self.partner = NOBODY
                 self._fans = set(), set()
+                self.met[:] = self._offered[:] = NOBODY
                 after_us = self._first_after_us
                 return [SetTimer(TIMER, after_us), SetTimer(PROFILE_TIMER, 2 * after_us)]
             case PeerLost(peer):
@@ -96,6 +110,7 @@ class TMan:
     def forget(self, peer: int) -> None:
         """Drop a peer that is known to be gone."""
         rules.remove(self.peers, self.ages, self.missed, peer)
+        self.met[self.met == peer] = self._offered[self._offered == peer] = NOBODY
         for fans in self._fans:
             fans.discard(peer)
 
@@ -104,8 +119,9 @@ class TMan:
     def _known(self) -> int:
         silence = self._silence
         return rules.gather_known(
-            self.me, self.peers, self.ages, *self._sample(), silence.table, 0, silence.cycle, self._scratch
-        )
+            self.me, self.peers, self.ages, *self._sample(), self.met, self.met_ages, silence.table, 0,
+            silence.cycle, self._scratch,
+        )  # fmt: skip
 
     def _told(self, count: int) -> tuple[Peers, Ages]:
         peers, ages = np.empty(self._told_max, np.int32), np.empty(self._told_max, np.uint16)
@@ -156,6 +172,8 @@ class TMan:
         )
         if lost:
             effects.append(Count("tman.stale", lost))
+        rules.offer(self.peers, self.ages, self.missed, self._offered, self._offered_ages)
+        self.met[:] = NOBODY
         self._fans = self._fans[1], set()
         profile = TManProfile(self.cycle, *self._own())
         return effects + [Send(peer, profile) for peer in self.table.tolist()]
@@ -167,7 +185,12 @@ class TMan:
         self._hear(sender)
         if len(self._fans[1]) < FANS_MAX:
             self._fans[1].add(sender)
-        return [Send(sender, TManEcho(profile.cycle, *self._own()))]
+        peers, ages = np.full(1 + MET, NOBODY, dtype=np.int32), np.zeros(1 + MET, dtype=np.uint16)
+        peers[0] = self.me
+        if self._meet is not None:
+            self._meet(sender, self._offered, self._offered_ages, peers[1:], ages[1:])
+        named = peers != NOBODY
+        return [Send(sender, TManEcho(profile.cycle, peers[named], ages[named]))]
 
     def _hear(self, sender: int) -> None:
         rules.hear_from(self.peers, self.ages, self.missed, sender, self._silence.table, 0)

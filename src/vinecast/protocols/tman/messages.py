@@ -38,7 +38,7 @@ class TManProfile:
 
 @dataclass(frozen=True, slots=True)
 class TManEcho:
-    """The neighbour's own profile in return (S2 §3.5: "receives back a response")."""
+    """The neighbour's own profile in return (S2 §3.5: "receives back a response"), and introductions."""
 
     kind: ClassVar[str] = "tman.echo"
     cycle: int

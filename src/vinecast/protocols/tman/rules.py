@@ -43,16 +43,22 @@ def gather_known(
     ages: Ages,
     sample_peers: Peers,
     sample_ages: Ages,
+    met: Peers,
+    met_ages: Ages,
     silence: Silence,
     row: int,
     cycle: int,
     scratch: Scratch,
 ) -> int:
-    """The table, then the sample but for whom it is no news of, as candidates; how many. Never oneself."""
+    """The table, the sample and whom one was introduced to, as candidates; how many. Never oneself.
+
+    Of the sample and of introductions only who is news, after who was silent.
+    """
     count = begin_gathering(scratch)
     scratch.seen[me] = scratch.stamp[0]
     count = gather(scratch, count, peers, ages)
-    return gather_believed(scratch, count, sample_peers, sample_ages, silence, row, cycle)
+    count = gather_believed(scratch, count, sample_peers, sample_ages, silence, row, cycle)
+    return gather_believed(scratch, count, met, met_ages, silence, row, cycle)
 
 
 @rule
@@ -125,6 +131,13 @@ def remove(peers: Peers, ages: Ages, missed: Missed, peer: int) -> None:
             kept += 1
     for slot in range(kept, size):
         peers[slot], ages[slot], missed[slot] = NOBODY, 0, 0
+
+
+@rule
+def offer(peers: Peers, ages: Ages, missed: Missed, offered: Peers, offered_ages: Ages) -> None:
+    """Write down who answered the last profile, or was sent none: whom others can be introduced to."""
+    for slot in range(peers.size):
+        offered[slot], offered_ages[slot] = (peers[slot] if missed[slot] <= 1 else NOBODY), ages[slot]
 
 
 @rule
