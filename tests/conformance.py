@@ -443,16 +443,16 @@ SYSTEMS["opt"] = _on_tman("opt", OptConfig, relay_free=True)
 
 def _quasar_config(**rest: Any) -> QuasarConfig:
     layers = {"cyclon": CyclonConfig(period_s=1.0), "gravity": GravityConfig(period_s=1.0)}
-    return QuasarConfig(polls=12, poll_s=0.2, offer_s=30.0, **layers, **rest)
+    return QuasarConfig(polls=12, poll_s=0.45, offer_s=30.0, **layers, **rest)
 
 
 SYSTEMS["quasar"] = TopicSystem(
     build=SIMULATED["quasar"].machines,
     config=_quasar_config(),
     forgetful=_quasar_config(remembered=MEMORY, remember_s=1.0),
-    settle=8,
-    recover=20,
-    heal=30,
+    settle=6,
+    recover=8,
+    heal=12,
     relay_free=False,
     views=lambda machine: [machine.cyclon.view.tolist(), machine.gravity.links],
     remembered=lambda machine: len(machine.recent),

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.config import check, limited
-from vinecast.core.draws import purpose, shuffled, stream, substream
+from vinecast.core.draws import below, purpose, shuffled, stream, substream
 from vinecast.core.events import (
     Count,
     Deliver,
@@ -56,6 +56,8 @@ from vinecast.protocols.gravity.machine import TIMER as GRAVITY_TIMER
 from vinecast.systems.plain import OwnTopics
 from vinecast.systems.quasar_poll import POLL_TIMER, Missed, QuasarAnswer, QuasarPoll
 from vinecast.systems.recent import RecentEvents
+
+RENEWED = 10  # ours: periods after which a node exchanges one of its links for another
 
 _SEEK = purpose("quasar.seek")
 
@@ -160,8 +162,7 @@ class Quasar:
             case Received(sender, QuasarAnswer() as answer):
                 return self._take_answer(sender, answer, now_us)
             case TimerFired(name) if name == GRAVITY_TIMER:
-                self._seek(now_us)
-                return self.gravity.handle(event, now_us)
+                return self._seek(now_us) + self.gravity.handle(event, now_us)
             case TimerFired(name) if name == POLL_TIMER:
                 return self._poll(now_us)
             case Publish(topic, number):
@@ -194,18 +195,24 @@ class Quasar:
             effects.append(SetTimer(POLL_TIMER, self.config.poll_us))
         return effects
 
-    def _seek(self, now_us: int) -> None:
+    def _seek(self, now_us: int) -> list[Effect]:
         """Once a period: where links were lost, take others from Cyclon's view, but leave room for those who
-        link to this node."""
+        link to this node. Now and then give one up, so that parts which were cut off from each other for
+        long, and have made up for lost links among themselves, are linked again."""
         self._cycle += 1
-        degree = self.config.gravity.degree
-        lacking = degree - degree // 4 - len(self.gravity.links)
-        if not self._sampled or lacking <= 0 or self._cycle == 1:
-            return
-        view = self.cyclon.view
-        order = shuffled(stream(self.seed, _SEEK, self._cycle, self.me), view.size)
-        for peer in view[order].tolist()[:lacking]:
+        if not self._sampled or self._cycle == 1:
+            return []
+        degree, links, effects = self.config.gravity.degree, self.gravity.links, list[Effect]()
+        key, view = stream(self.seed, _SEEK, self._cycle, self.me), self.cyclon.view
+        lacking = degree - degree // 4 - len(links)
+        if lacking <= 0 and (self._cycle + self.me) % RENEWED == 0:
+            given_up = links[below(key, view.size, len(links))]
+            self.gravity.drop(given_up)
+            effects.append(Send(given_up, GravityLeave()))
+            lacking = 1
+        for peer in view[shuffled(key, view.size)].tolist()[: max(lacking, 0)]:
             self.gravity.link(peer, now_us)
+        return effects
 
     def _change(self, effects: list[Effect], now_us: int) -> list[Effect]:
         self._tell_gravity(now_us)
@@ -310,4 +317,3 @@ class Quasar:
 
 POLLED_HOPS = 1
 """What was polled for came straight from the member that answered."""
-

@@ -9,7 +9,7 @@ always the same one draws (ours: else messages of a large group pile up at a few
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.bloom import holds
+from vinecast.core.bloom import holds, levels_with
 from vinecast.core.draws import below, purpose, stream
 from vinecast.core.rule import inner_rule, rule
 
@@ -24,6 +24,13 @@ Homes = NDArray[np.uint64]
 Peers = NDArray[np.int32]
 Masks = NDArray[np.uint8]
 Words = NDArray[np.uint64]
+
+
+@rule
+def look(homes: Homes, rows: Peers, item: int, hashes: int, masks: Masks) -> None:
+    """Which levels of the neighbours' homes hold a group. masks: [neighbour], filled"""
+    for i in range(rows.size):
+        masks[i] = levels_with(homes[rows[i]], item, hashes)
 
 
 @inner_rule

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vinecast.core.bloom import levels_with
 from vinecast.core.config import check, limited
 from vinecast.core.draws import draw
 from vinecast.core.rule import word
@@ -15,6 +14,7 @@ from vinecast.protocols.directed_walk.rules import (
     Words,
     copy_key,
     first_place,
+    look,
     step,
     take_in,
 )
@@ -105,7 +105,8 @@ class Walker:
         ttl = min(walk.ttl, self.config.ttl) - 1
         if ttl <= 0 or not peers.size:
             return None
-        masks = np.array([levels_with(homes[row], word(item), self._hashes) for row in rows], dtype=np.uint8)
+        masks = np.empty(peers.size, dtype=np.uint8)
+        look(homes, rows, word(item), self._hashes, masks)
         ids, known = self._ids(walk.negative)
         place, level, misled = step(
             homes, rows, masks, peers.size, self._seed, self._me, word(walk.number), ttl, walk.level, ids,
