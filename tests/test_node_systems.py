@@ -13,7 +13,7 @@ from vinecast.core.machine import NOBODY
 from vinecast.node.config import NodeConfig
 from vinecast.node.node import Node
 from vinecast.node.peers import ME
-from vinecast.node.settings import resolve
+from vinecast.node.settings import resolve, to_toml
 from vinecast.node.subscription import Event
 from vinecast.node.system_live import SYSTEMS
 
@@ -45,7 +45,9 @@ def test_an_unknown_system_is_one_sentence_that_says_what_there_is() -> None:
     with pytest.raises(InputError) as caught:
         resolve(None, {}, {}, [("system", "carrier pigeons")])
     assert str(caught.value) == f"--set: {sentence}"
-    assert resolve(None, {"VINECAST_NODE_SYSTEM": "pulsarcast"}).config.system == "pulsarcast"
+    found = resolve(None, {"VINECAST_NODE_SYSTEM": "pulsarcast"})
+    assert found.config.system == "pulsarcast"
+    assert 'system = "pulsarcast"\n' in to_toml(found)
 
 
 def test_regularity_is_poldercasts() -> None:

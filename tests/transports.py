@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from vinecast.node.address import Address
 from vinecast.node.frames import Kind, Splitter, control
-from vinecast.node.hello import Hello
+from vinecast.node.hello import DEFAULT_SYSTEM, Hello
 from vinecast.node.identity import Identity, NodeId
 from vinecast.node.link import Link
 from vinecast.node.linked_transport import LinkedTransport
@@ -168,19 +168,19 @@ class World:
         network: str = "tests",
         versions: tuple[int, int] = (1, 1),
         listen: Address | None = None,
+        system: str = DEFAULT_SYSTEM,
         **config: Any,
     ) -> Node:
         """A started transport."""
         identity = identity or Identity.ephemeral()
         limits = replace(TransportConfig(close_s=1.0), **config)
+        told: dict[str, Any] = {"system": system, "versions": versions, "jitter": lambda: 1.0}
         transport: LinkedTransport
         if self.kind == "memory":
-            transport = MemoryTransport(
-                self.memory, identity, listen, network, limits, versions=versions, jitter=lambda: 1.0
-            )
+            transport = MemoryTransport(self.memory, identity, listen, network, limits, **told)
         else:
             place = listen or Address("127.0.0.1", 0)
-            transport = TlsTransport(identity, place, network, limits, versions=versions, jitter=lambda: 1.0)
+            transport = TlsTransport(identity, place, network, limits, **told)
         node = Node(transport, limits)
         node.address = await transport.start(node)
         self._nodes.append(node)

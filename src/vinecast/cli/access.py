@@ -101,7 +101,7 @@ class _Joined:
             from vinecast.node.sync import SyncNode
             from vinecast.node.warm_up import warm_up
 
-            warm_up()
+            warm_up(settings.config)
         live = SyncNode(settings.listen, settings.join, None, settings.network, settings.config)
         self._live: SyncNode = live.start()
         try:

@@ -20,6 +20,7 @@ log = logging.getLogger("vinecast.node")
 
 LOOK_S = 0.02  # ours: between two looks whether a peer has introduced itself
 WAIT_S, WAIT_S_MAX, ALONE_WAIT_S_MAX = 0.1, 60.0, 10.0  # ours: between two tries, doubled each time
+REMEMBERED_PEERS = 64  # ours: of those met lately, so many are written down each minute
 AGAIN_CYCLES = 30  # ours: cycles between two calls on somebody known from before
 
 
@@ -40,6 +41,11 @@ class Company:
                 await self._join_all()
             else:
                 await self._call_again()
+
+    def note(self, now_us: int) -> None:
+        """Write down who is there, for the time after a restart."""
+        for peer, link in list(self._driver.transport.links().items())[:REMEMBERED_PEERS]:
+            self._store.add_peer(peer, link.address, now_us)
 
     def _is_alone(self) -> bool:
         return self._driver.system.knows_nobody()

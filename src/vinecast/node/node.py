@@ -31,7 +31,7 @@ from vinecast.node.driver import Driver
 from vinecast.node.identity import Identity
 from vinecast.node.peers import ME
 from vinecast.node.publisher import Headers, Payload, Publisher
-from vinecast.node.readers import JOINING_CYCLES, Readers
+from vinecast.node.readers import Readers
 from vinecast.node.reading import Start
 from vinecast.node.receipt import Receipt
 from vinecast.node.store import Store
@@ -49,7 +49,6 @@ from vinecast.protocols.streams import NOW
 
 log = logging.getLogger("vinecast.node")
 
-REMEMBERED_PEERS = 64  # ours: of those met lately, so many are written down each minute
 MINUTE_S = 60.0
 _CARD = "card version"
 
@@ -99,6 +98,7 @@ class Node:
         self._streams: StreamPlace | None = None
         self._names: TopicNames | None = None
         self._readers: Readers | None = None
+        self._company: Company | None = None
         self._closed = False
         self.join_trouble: dict[str, str] = {}
         """Address → why it could not be joined there, when last tried."""
@@ -170,7 +170,8 @@ class Node:
         self._names.begin()
         assert self._store is not None
         self._store.mark_on(time.time_ns() // 1000)
-        company = Company(self._driver, self._store, self._join, config.transport.dial_s, self.join_trouble)
+        dial_s = config.transport.dial_s
+        self._company = company = Company(self._driver, self._store, self._join, dial_s, self.join_trouble)
         retainer = Retainer(self._streams, lambda topic: config.retention, self._driver.now_us)
         works = (company.keep(), readers.keep_following(), self._keep_books(), retainer.run())
         self._tasks = [asyncio.create_task(work) for work in works]
@@ -348,15 +349,7 @@ class Node:
     async def caught_up(self, topic: str) -> None:
         """Wait until this node has all of a topic's stream that others tell of; some cycles at the least,
         since they have to be found first."""
-        driver = self.driver
-        since = driver.book.cycle
-        while driver.streams.is_alone(topic) and driver.book.cycle - since < JOINING_CYCLES:
-            if not await driver.next_cycle():
-                return
-        since = driver.book.cycle
-        while driver.book.cycle - since < self.config.alone_cycles or not driver.streams.is_level(topic):
-            if not await driver.next_cycle():
-                return
+        await self.readers.caught_up(topic)
 
     async def unsubscribe(self, topic: str) -> None:
         """Leave a topic, whoever reads it, also one from before a restart."""
@@ -381,7 +374,5 @@ class Node:
             self.names.renew()
 
     def _note_peers(self) -> None:
-        assert self._store is not None
-        now_us = time.time_ns() // 1000
-        for peer, link in list(self.driver.transport.links().items())[:REMEMBERED_PEERS]:
-            self._store.add_peer(peer, link.address, now_us)
+        if self._company is not None:
+            self._company.note(time.time_ns() // 1000)

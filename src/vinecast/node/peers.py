@@ -24,6 +24,7 @@ from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import GAPS_UNKNOWN, Profiles, Table, place_of
 from vinecast.node.address import Address
 from vinecast.node.peers_regular import RegularBook
+from vinecast.node.topic_numbers import TopicNumbers
 from vinecast.node.topics import is_topic
 from vinecast.node.wire import (
     AGE_MAX,
@@ -70,66 +71,6 @@ def _unpack_rings(
 def id_of_key(public: bytes) -> bytes:
     """A node's id, from its public key."""
     return hashlib.sha256(b"node:" + public).digest()
-
-
-class TopicNumbers:
-    """Numbers for topics, for as long as somebody has them."""
-
-    def __init__(self, room: int) -> None:
-        self.names: list[str | None] = []
-        self.numbers: dict[str, int] = {}
-        self._room = room
-        self._point_of: Callable[[str], int] | None = None
-        self._points: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
-        self._uses: list[int] = []
-        self._free: list[int] = []
-
-    def place(self, point_of: Callable[[str], int]) -> NDArray[np.uint64]:
-        """Keep the points of all topics from now on, by number, for a system that asks where they are."""
-        self._point_of, self._points = point_of, np.zeros(self._room, dtype=np.uint64)
-        return self._points
-
-    def number_of(self, name: str) -> int | None:
-        """The number of a topic that somebody has."""
-        return self.numbers.get(name)
-
-    def take(self, name: str, mine: bool = True) -> int | None:
-        """Use a topic once more; None when there is no room for another one.
-
-        A quarter of the room is kept for the node's own topics: others cannot take it.
-        """
-        number = self.numbers.get(name)
-        if number is None:
-            if not mine and len(self.numbers) >= self._room - self._room // 4:
-                return None
-            if self._free:
-                number = self._free.pop()
-                self.names[number] = name
-            elif len(self.names) < self._room:
-                number = len(self.names)
-                self.names.append(name)
-                self._uses.append(0)
-            else:
-                return None
-            self.numbers[name] = number
-            if self._point_of is not None:
-                self._points[number] = self._point_of(name)
-        self._uses[number] += 1
-        return number
-
-    def leave(self, number: int) -> None:
-        """Use a topic once less."""
-        self._uses[number] -= 1
-        if self._uses[number] == 0:
-            name = self.names[number]
-            assert name is not None
-            del self.numbers[name]
-            self.names[number] = None
-            self._free.append(number)
-
-    def known(self) -> list[str]:
-        """The names of all topics that somebody has, in order."""
-        return sorted(self.numbers)
 
 
 class PeerBook:

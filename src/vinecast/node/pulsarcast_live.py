@@ -37,6 +37,8 @@ ANSWER_PERIODS = 2
 first (ours)."""
 CHILD_SHARE = 4
 """One peer can be the child in one in so many of the topics that a node can know (ours)."""
+REMEMBERED_MAX = 65_536
+"""Events that trees remember having seen, at the most (ours): they forget none before there are as many."""
 QUESTIONS = 4 * TOPICS_MAX
 """Messages of trees that a peer may send at once (ours): it may join, and ask about, as many topics as fit on
 a card, and answer as often."""
@@ -48,7 +50,7 @@ def pulsarcast_config(config: NodeConfig) -> PulsarCastConfig:
         period_s=config.period_s,
         patience=PATIENCE_PERIODS,
         timeout_s=ANSWER_PERIODS * config.period_s,
-        memory_size=config.remembered,
+        memory_size=min(config.remembered, REMEMBERED_MAX),
         topics_max=min(config.topics, TOPICS_MAX),
         children_max=TOPICS_EACH * config.topics,
         pending_max=0,

@@ -112,6 +112,18 @@ class Readers:
             if not await driver.next_cycle():
                 raise InputError("the node was closed before the subscription was ready")
 
+    async def caught_up(self, topic: str) -> None:
+        """See ``Node.caught_up``."""
+        driver = self.driver
+        since = driver.book.cycle
+        while driver.streams.is_alone(topic) and driver.book.cycle - since < JOINING_CYCLES:
+            if not await driver.next_cycle():
+                return
+        since = driver.book.cycle
+        while driver.book.cycle - since < self._alone_cycles or not driver.streams.is_level(topic):
+            if not await driver.next_cycle():
+                return
+
     # Events that come.
 
     def take(self, sealed: Sealed, hops: int) -> None:

@@ -11,7 +11,7 @@ from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message
 from vinecast.node import trees_wire as wire
 from vinecast.node.codec import Codec
-from vinecast.node.peers import TopicNumbers
+from vinecast.node.topic_numbers import TopicNumbers
 from vinecast.node.topics import is_topic
 from vinecast.protocols.multicast_tree import (
     MulticastTree,
