@@ -12,9 +12,12 @@ from vinecast.core.streams import Keep, Kept, SetFloor
 from vinecast.core.streams_memory import MemoryStreams
 from vinecast.protocols.streams import (
     Acknowledged,
+    FindProviders,
     Follow,
     GapRepair,
     Hand,
+    Provide,
+    Providers,
     StreamEffect,
     StreamsConfig,
 )
@@ -88,6 +91,12 @@ class Net:
         self.wire: Callable[[int, int, Any], bool] = lambda sender, to, message: True
         """(sender, receiver, message) -> whether it arrives."""
         self.sent: list[tuple[int, int, Any]] = []
+        self.provided: dict[str, list[int]] = {}
+        """Topic → who said that it has its stream."""
+        self.looked_up: list[tuple[int, str]] = []
+        """Who asked for that."""
+        self.finds = True
+        """Whether it is told."""
         self.commits = True
         """Whether what is kept is safe at once."""
         self.links = links or (lambda me: [peer for peer in range(peers) if peer != me])
@@ -145,13 +154,20 @@ class Net:
                     peer.blamed[who, reason] += 1
                 case Count(name, by):
                     peer.counts[name] += by
+                case Provide(topic):
+                    self.provided.setdefault(topic, []).append(me)
+                case FindProviders(topic):
+                    self.looked_up.append((me, topic))
+                    found = Providers(topic, tuple(self.provided.get(topic, ())))
+                    if self.finds:
+                        self._push(self.now + 10_000, me, found)
         return effects
 
     def later(self, me: int, event: Event) -> None:
         """Let something happen after the present call."""
         self._push(self.now, me, event)
 
-    def _push(self, at: int, me: int, event: Event) -> None:
+    def _push(self, at: int, me: int, event: Event | Providers) -> None:
         self._order += 1
         heapq.heappush(self._heap, (at, self._order, me, event))
 

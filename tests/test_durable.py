@@ -225,6 +225,8 @@ def trial(carriers: Callable[[Profiles], Callable[[int], Carrier]] | None, settl
         assert {len(cids) for cids in ends.values()} == {8}
         checker.finish(name, ends, 3)
         assert all(checker.holders(sealed.cid) >= 2 for sealed in checker.events(name))  # itself, or not
+        provided = durable.providers(name)
+        assert 0 < len(provided) == len({node for node in provided if durable.disks[node].state(name).last})
     assert checker.faults == []
     assert np.mean(np.array(hops) >= 0) > 0.9  # a stream's first event is told of, so that some fetch it
 

@@ -63,6 +63,9 @@ class NodeConfig:
     """Seconds for what is queued to go out when the node leaves."""
     keepers: int = limited(3, at_least=0, at_most=20)
     """Nodes that keep the stream of each topic, whoever reads it: those nearest to its key."""
+    provide: float = limited(0.1, at_least=0.0, at_most=1.0)
+    """The probability with which the node, when it keeps an event, provides the event's stream from then on:
+    is found by those who lack something of it that neighbours and keepers lack too (S3 §4.5: p)."""
     holders: int = limited(1, at_least=0, at_most=20)
     """Other nodes that must hold a durable event before its publisher gets the receipt; where there are
     fewer, as many as there are."""

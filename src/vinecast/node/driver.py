@@ -111,7 +111,7 @@ class Driver(Participation):
         checker = SealChecker(verify, network)
         self.events = LiveEvents(self, self.system, self.book, checker, deliver)
         self.streams = LiveStreams(
-            StreamsSettings(network, config.period_s, config.keepers),
+            StreamsSettings(network, config.period_s, config.keepers, config.provide),
             seed,
             self,
             self.system,

@@ -5,14 +5,16 @@ something. A network without streams has no traffic of this kind. Whoever wakes 
 has links, so that it has good company from the start.
 
 The keepers of a topic are looked up when they are first needed, soon again, and then ever less often, since
-nodes come and go.
+nodes come and go. Under the same key nodes that have a stream provide it, and are found when neighbours and
+keepers lack something of it.
 """
 
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from vinecast.core.events import Effect, Event, PeerFound, PeerLost, Start, Stop
+from vinecast.core.errors import InputError
+from vinecast.core.events import Count, Effect, Event, PeerFound, PeerLost, Start, Stop
 from vinecast.core.machine import Machine
 from vinecast.node.peers import ME
 from vinecast.node.streams_wire import VALUE_BYTES_MAX
@@ -41,7 +43,7 @@ TIMEOUT_PERIODS = 20
 """Periods of gossip that an answer may take, but not more than three seconds (ours)."""
 
 Told = Callable[[str, tuple[int, ...]], object]
-"""Who keeps a topic, the nearest first, the node itself perhaps among them."""
+"""Who keeps a topic, the nearest first, or provides it; the node itself perhaps among them."""
 Answer = Callable[[Found], object]
 
 
@@ -95,6 +97,8 @@ class Keepers:
         self._sought: dict[str, _Sought] = {}
         self._topics: dict[bytes, str] = {}
         self._machine: Machine | None = None
+        self._unprovided: dict[str, None] = {}
+        """Topics that are to be provided."""
         self._answers: dict[tuple[Operation, bytes], list[Answer]] = {}
 
     def share(self, table: Kademlia, machine: Machine) -> None:
@@ -112,6 +116,11 @@ class Keepers:
     def is_sought(self, topic: str) -> bool:
         """Whether it keeps an eye on who keeps a topic."""
         return topic in self._sought
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether something is to be said in Kademlia."""
+        return bool(self._unprovided)
 
     def is_near(self, topic: str) -> bool:
         """Whether this node may be one of a topic's keepers, as far as it knows."""
@@ -138,9 +147,23 @@ class Keepers:
         return effects + self._look_up(topic, sought, now_us)
 
     def leave(self, topic: str) -> None:
-        """No longer."""
+        """No longer, and do not provide it either."""
+        key = keeper_key(self._network, topic)
+        self._unprovided.pop(topic, None)
+        if self.table is not None:
+            self.table.forget(key)
         if self._sought.pop(topic, None) is not None:
-            del self._topics[keeper_key(self._network, topic)]
+            del self._topics[key]
+
+    def provide(self, topic: str) -> None:
+        """Let others know that this node has a topic's stream, soon and until it is left."""
+        self._unprovided[topic] = None
+
+    def find_providers(self, topic: str, told: Told, now_us: int) -> list[Effect]:
+        """Find out who provides a topic's stream."""
+        key = keeper_key(self._network, topic)
+        self.await_answer(Operation.PROVIDERS, key, lambda found: told(topic, found.peers))
+        return self.ask(lambda table, now_us: table.providers(key, now_us), now_us)
 
     def wake(self, now_us: int) -> list[Effect]:
         """Begin with Kademlia, unless that is done."""
@@ -181,6 +204,10 @@ class Keepers:
         effects: list[Effect] = []
         for topic, sought in due[:LOOKUPS_A_PERIOD]:
             effects += self._look_up(topic, sought, now_us)
+        effects += self.wake(now_us) if self._unprovided else []
+        for topic in list(self._unprovided)[:LOOKUPS_A_PERIOD]:
+            del self._unprovided[topic]
+            effects += self._provide(keeper_key(self._network, topic), now_us)
         return effects
 
     def ask(self, begin: Callable[[Kademlia, int], list[Effect]], now_us: int) -> list[Effect]:
@@ -194,6 +221,15 @@ class Keepers:
     def await_answer(self, operation: Operation, key: bytes, answer: Answer) -> None:
         """Let somebody know what comes of an operation that is about to begin."""
         self._answers.setdefault((operation, key), []).append(answer)
+
+    def _provide(self, key: bytes, now_us: int) -> list[Effect]:
+        assert self.table is not None
+        if (Operation.PROVIDE, key) in self.table.own:
+            return []
+        try:
+            return self.table.provide(key, now_us)
+        except InputError:
+            return [Count("dropped: too many streams to provide")]
 
     def _look_up(self, topic: str, sought: _Sought, now_us: int) -> list[Effect]:
         sought.due, sought.wait = self._cycle + sought.wait, min(2 * sought.wait, AGAIN_PERIODS_MAX)

@@ -20,6 +20,7 @@ class StreamsSettings:
     network: str
     period_s: float
     keepers: int
+    provide: float
 
 
 class Host(Protocol):

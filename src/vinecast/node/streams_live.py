@@ -39,10 +39,13 @@ from vinecast.protocols.streams import (
     NOW,
     STREAM_MESSAGES,
     Acknowledged,
+    FindProviders,
     Follow,
     Hand,
     Lower,
     Met,
+    Provide,
+    Providers,
     StreamAck,
     StreamHeads,
     StreamPush,
@@ -78,7 +81,7 @@ class LiveStreams:
         self.store = store
         self.listener: Listener | None = None
         self.durable = Durable(
-            StreamsConfig(period_s=settings.period_s, answer_s=ANSWER_S),
+            StreamsConfig(period_s=settings.period_s, answer_s=ANSWER_S, provide=settings.provide),
             seed,
             ME,
             system.carrier,
@@ -351,12 +354,15 @@ class LiveStreams:
                 new += 1
                 if new >= LOOKUPS_A_PERIOD:
                     break
-        if awake:
+        if awake or self.keepers.is_needed:
             self._carry_table(self.keepers.begin_period(now_us))
 
     def _want_keepers(self, topic: str) -> None:
         if topic in self.repair.topics:
             self._carry_table(self.keepers.want(topic, self._host.now_us()))
+
+    def _found_providers(self, topic: str, peers: tuple[int, ...]) -> None:
+        self._tell(Providers(topic, peers))
 
     # In and out of the machines.
 
@@ -383,6 +389,11 @@ class LiveStreams:
             case Acknowledged(cid, holders):
                 if self.listener is not None:
                     self.listener.held(cid, holders)
+            case Provide(topic):
+                self.keepers.provide(topic)
+            case FindProviders(topic):
+                now_us = self._host.now_us()
+                self._carry_table(self.keepers.find_providers(topic, self._found_providers, now_us))
             case _:
                 self._host.carry_out(effect)
 

@@ -40,12 +40,15 @@ from vinecast.core.trace import TraceKind
 from vinecast.protocols.streams import (
     STREAM_MESSAGES,
     Acknowledged,
+    FindProviders,
     Follow,
     GapRepair,
     Hand,
     Keepers,
     Lower,
     Met,
+    Provide,
+    Providers,
     StreamEffect,
     StreamEvents,
     StreamPush,
@@ -121,8 +124,8 @@ class Carrier:
     """(topic, now) -> the peers next to this node in the topic's overlay."""
 
 
-DurableInput = Event | Kept | Follow | Unfollow | Lower | Keepers | Met | PublishSealed
-DurableEffect = Effect | Keep | SetFloor | Hand | Acknowledged
+DurableInput = Event | Kept | Follow | Unfollow | Lower | Keepers | Providers | Met | PublishSealed
+DurableEffect = Effect | Keep | SetFloor | Hand | Acknowledged | Provide | FindProviders
 
 
 class Durable:
@@ -170,7 +173,7 @@ class Durable:
                 return self._publish(sealed)
             case TimerFired(name) if name in TIMERS:
                 return self._repair(event)
-            case Kept() | Keepers() | Lower() | Met():
+            case Kept() | Keepers() | Providers() | Lower() | Met():
                 return self._repair(event)
             case Follow(topic):
                 number = self._number_of(topic) if event.reads else None

@@ -4,7 +4,7 @@ all.
 The application publishes records with the number of the simulated event in them, reads its topics as a
 consumer with an offset, and acknowledges what it was handed. Writing to disk takes ``commit_s``: a crash in
 between loses what was not safe. Signatures are cheap stand-ins. Keepers are the nodes nearest to a topic's
-key that are there, as a lookup would find them.
+key that are there, as a lookup would find them, and so are those who provide its stream.
 """
 
 import hashlib
@@ -38,9 +38,12 @@ from vinecast.core.streams_checker import StreamChecker
 from vinecast.core.streams_memory import MemoryStreams
 from vinecast.protocols.streams import (
     Acknowledged,
+    FindProviders,
     Follow,
     Hand,
     Keepers,
+    Provide,
+    Providers,
     StreamsConfig,
     Unfollow,
 )
@@ -155,6 +158,7 @@ class DurableNodes:
         self._keepers: list[tuple[int, ...]] = []
         self._kept_by: dict[int, list[int]] = {}
         self._numbers = {topic_name(topic): topic for topic in range(topics)}
+        self._providers: dict[str, dict[int, None]] = {}
         self.sequence = 0
 
     def __call__(self, node: int) -> "SimulatedDurable":
@@ -187,6 +191,14 @@ class DurableNodes:
     def kept_by(self, node: int) -> list[int]:
         """The topics that a node is a keeper of."""
         return self._kept_by.get(node, [])
+
+    def provide(self, topic: str, node: int) -> None:
+        """A node lets others know that it has a stream."""
+        self._providers.setdefault(topic, {})[node] = None
+
+    def providers(self, topic: str) -> tuple[int, ...]:
+        """Who has said so and is there, the latest first, as a lookup would find them."""
+        return tuple(filter(self.is_there, reversed(self._providers.get(topic, {}))))
 
     def seal(self, node: int, topic: str, place: tuple[tuple[bytes, ...], int], number: int) -> Sealed:
         """A node's event."""
@@ -317,6 +329,11 @@ class SimulatedDurable:
             case Acknowledged(cid, holders):
                 self._checker.acknowledged(cid, holders)
                 return []
+            case Provide(topic):
+                self._nodes.provide(topic, self.me)
+                return []
+            case FindProviders(topic):
+                return self._tell(Providers(topic, self._nodes.providers(topic)), now_us)
             case Blame():
                 return [Count("durable.blamed")]
         return [effect]

@@ -114,7 +114,7 @@ class Kademlia(Operations):
     def in_use(self) -> set[int]:
         """Numbers of peers that must not come to mean others, for a driver whose numbers are few."""
         asked = (request.peer for request in self.requests.open.values())
-        looked_up = (peer for task in self.tasks.values() for peer in task.lookup.involved)
+        looked_up = (p for task in self.tasks.values() for p in (*task.lookup.involved, *task.providers))
         return {*self.buckets.heard_us, *self.contacts, *asked, *looked_up}
 
     # The machine.

@@ -2,9 +2,9 @@
 ACK").
 
 An event names its parents. Whoever lacks one asks for it: whoever sent the event, then the topic's neighbours
-and keepers. Once a period neighbours compare heads, so that a gap at the end of a stream shows too; whoever
-lacks much goes through a peer's stream in order. An event is kept, passed on and delivered only after its
-parents.
+and keepers, then those who provide its stream. Once a period neighbours compare heads, so that a gap at the
+end of a stream shows too; whoever lacks much goes through a peer's stream in order. An event is kept, passed
+on and delivered only after its parents.
 """
 
 from vinecast.protocols.streams.config import StreamsConfig
@@ -14,11 +14,14 @@ from vinecast.protocols.streams.messages import (
     NOW,
     STREAM_MESSAGES,
     Acknowledged,
+    FindProviders,
     Follow,
     Hand,
     Keepers,
     Lower,
     Met,
+    Provide,
+    Providers,
     StreamAck,
     StreamEffect,
     StreamEvents,
@@ -37,12 +40,15 @@ __all__ = [
     "NOW",
     "STREAM_MESSAGES",
     "Acknowledged",
+    "FindProviders",
     "Follow",
     "GapRepair",
     "Hand",
     "Keepers",
     "Lower",
     "Met",
+    "Provide",
+    "Providers",
     "StreamAck",
     "StreamEffect",
     "StreamEvents",

@@ -47,6 +47,9 @@ class StreamsConfig:
     """Events of its own of which a node knows who has acknowledged them, the latest."""
     served_bytes: int = limited(32 * MIB, at_least=1024, at_most=1024 * MIB)
     """Bytes that one peer is sent a period on its asking."""
+    provide: float = limited(0.1, at_least=0.0, at_most=1.0)
+    """The probability with which a node provides a stream from then on, when it keeps an event of it: p of S3
+    §4.5."""
     others_topics: int = limited(256, at_least=0, at_most=65536)
     """Topics that are kept for others."""
     others_bytes: int = limited(1024 * MIB, at_least=0, at_most=1 << 50)

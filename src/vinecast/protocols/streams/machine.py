@@ -25,6 +25,7 @@ from vinecast.protocols.streams.messages import (
     Keepers,
     Lower,
     Met,
+    Providers,
     StreamAck,
     StreamEffect,
     StreamEvents,
@@ -36,6 +37,7 @@ from vinecast.protocols.streams.messages import (
     Told,
     Unfollow,
 )
+from vinecast.protocols.streams.providing import Providing
 from vinecast.protocols.streams.seeking import Seeking
 from vinecast.protocols.streams.serving import Serving
 from vinecast.protocols.streams.standing import Standing
@@ -51,7 +53,7 @@ QUIET_PERIODS = 8
 _PARTNER = purpose("streams.partner")
 _SOURCES = purpose("streams.sources")
 
-RepairEvent = Event | Kept | Follow | Unfollow | Lower | Keepers | Met
+RepairEvent = Event | Kept | Follow | Unfollow | Lower | Keepers | Providers | Met
 
 
 class GapRepair:
@@ -75,6 +77,7 @@ class GapRepair:
         self.intake = Intake(config, me, streams, self.topics, self.standing, self.seeking)
         self.seeking.intake = self.intake
         self.holders = Holders(config)
+        self._providing = Providing(config.provide, seed, me, self.topics)
         self._serving = Serving(config, streams)
         self.has_room: Callable[[], bool] = lambda: True
         """Whether more can be taken in: nobody is asked for anything while it cannot."""
@@ -109,6 +112,9 @@ class GapRepair:
                 return self._lower(topic, floor)
             case Keepers(topic, peers):
                 return self._finish(self._set_keepers(topic, peers), now_us)
+            case Providers(topic, peers):
+                others = tuple(peer for peer in peers if peer not in (self.me, NOBODY))
+                return self._finish(self.seeking.found(topic, others, now_us), now_us)
             case Met(peer, topics):
                 return self._meet(peer, topics)
         return []
@@ -136,7 +142,7 @@ class GapRepair:
 
     def peers_in_use(self) -> set[int]:
         """Whom it reckons with: whose numbers must stay theirs."""
-        known = (part for t in self.topics.values() for part in (t.keepers, t.contacts, t.tales))
+        known = (part for t in self.topics.values() for part in (t.keepers, t.contacts, t.tales, t.providers))
         return self.seeking.peers().union(self.holders.peers(), *known) - {NOBODY}
 
     def distrust(self, sender: int, now_us: int) -> list[StreamEffect]:
@@ -152,6 +158,7 @@ class GapRepair:
             done.append(Keep(events))
             for sealed in events:
                 self.seeking.kept(sealed.cid)
+            done += self._providing.kept(events)
         done += [effect for effect in effects if not isinstance(effect, SetFloor)]
         if self.seeking.is_busy:
             done += self.seeking.ask(now_us) if self.has_room() else []
@@ -202,8 +209,8 @@ class GapRepair:
             return []
         if not follow.reads and not self._has_room_for(follow):
             return [Count("streams.no room for others")]
-        self.topics[follow.topic] = Topic(follow, self.streams)
-        return []
+        topic = self.topics[follow.topic] = Topic(follow, self.streams)
+        return self._providing.begun(topic, self.streams.state(topic.name).last)
 
     def _has_room_for(self, follow: Follow) -> bool:
         others = [topic for topic in self.topics.values() if not topic.reads]

@@ -50,6 +50,14 @@ class Keepers:
 
 
 @dataclass(frozen=True, slots=True)
+class Providers:
+    """Event: these peers say that they have a topic's stream; the answer to ``FindProviders``."""
+
+    topic: str
+    peers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Met:
     """Event: a peer has said that it is there and follows these topics."""
 
@@ -169,4 +177,20 @@ class Acknowledged:
     holders: int
 
 
-StreamEffect = Send | SetTimer | Count | Keep | SetFloor | Hand | Acknowledged | Blame
+@dataclass(frozen=True, slots=True)
+class Provide:
+    """Effect: let others find out that this node has a topic's stream."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindProviders:
+    """Effect: neighbours and keepers lack something; who else has the topic's stream?"""
+
+    topic: str
+
+
+StreamEffect = (
+    Send | SetTimer | Count | Blame | Keep | SetFloor | Hand | Acknowledged | Provide | FindProviders
+)

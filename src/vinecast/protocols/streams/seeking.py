@@ -9,7 +9,7 @@ from vinecast.core.streams import SetFloor
 from vinecast.protocols.streams.catch_up import LISTS, STEP, CatchUp
 from vinecast.protocols.streams.config import StreamsConfig
 from vinecast.protocols.streams.intake import Intake
-from vinecast.protocols.streams.messages import StreamEffect, StreamEvents, StreamListed, Told
+from vinecast.protocols.streams.messages import FindProviders, StreamEffect, StreamEvents, StreamListed, Told
 from vinecast.protocols.streams.pending import Waiting
 from vinecast.protocols.streams.standing import Standing
 from vinecast.protocols.streams.topics import Topic
@@ -21,6 +21,10 @@ HOPELESS_PERIODS = 16
 """For how long (ours)."""
 CATCH_UPS = 16
 """Topics that are caught up with at one time (ours)."""
+PROVIDERS = 8
+"""Of those who provide a stream, so many are asked (ours)."""
+FOUND_PERIODS = 16
+"""Periods after which it is looked again who provides a stream (ours)."""
 IDLE_PERIODS = 2
 """Periods without anything new after which another peer takes a peer's place (ours)."""
 
@@ -67,7 +71,27 @@ class Seeking:
     def ask(self, now_us: int) -> list[StreamEffect]:
         """Ask for what is lacking, as far as there is room."""
         idle = [each for each in self._catch_ups.values() if each.may_ask and self._has_room(each)]
-        return [*(each.ask(now_us) for each in idle), *self.wants.ask(now_us)]
+        effects = [*(each.ask(now_us) for each in idle), *self.wants.ask(now_us)]
+        return effects + [found for name in self.wants.take_needy() for found in self._find(name, now_us)]
+
+    def _find(self, name: str, now_us: int) -> list[StreamEffect]:
+        """Find out who provides a stream, unless that was done lately."""
+        topic = self._topics.get(name)
+        if topic is None:
+            return []
+        if topic.provided_cycle is not None and self._cycle < topic.provided_cycle + FOUND_PERIODS:
+            self.wants.offer(name, topic.providers, now_us)
+            return []
+        topic.provided_cycle = self._cycle
+        return [FindProviders(name)]
+
+    def found(self, name: str, peers: tuple[int, ...], now_us: int) -> list[StreamEffect]:
+        """These provide a stream."""
+        topic = self._topics.get(name)
+        if topic is not None:
+            topic.providers = tuple(peer for peer in peers if self._standing.is_fair(peer))[:PROVIDERS]
+            self.wants.offer(name, topic.providers, now_us)
+        return []
 
     def look(self, now_us: int) -> list[StreamEffect]:
         """See who did not answer in time."""

@@ -55,6 +55,12 @@ class Topic:
         self.keepers: tuple[int, ...] = ()
         self.contacts: dict[int, None] = {}
         self.tales: dict[int, Tale] = {}
+        self.is_provided = False
+        """Whether others are let know that this node has the stream."""
+        self.providers: tuple[int, ...] = ()
+        """Who else is, as far as it was found out."""
+        self.provided_cycle: int | None = None
+        """The period in which that was last asked."""
 
     @property
     def floor(self) -> int:

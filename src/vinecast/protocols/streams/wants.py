@@ -1,13 +1,15 @@
 """Events that are looked for: whom to ask next, who is late, and when to give up.
 
 An event is wanted for one of two reasons. A signed event names it as a parent: then whoever may have it is
-asked, one after the other. Or a peer claimed, unsigned, to have it: then only that peer is asked, so that
-nobody can make a node ask all others for what does not exist.
+asked, one after the other: its sender, the topic's neighbours and keepers; and when these were asked in vain,
+those who provide the stream, once. Or a peer claimed, unsigned, to have it: then only that peer is asked, so
+that nobody can make a node ask all others for what does not exist.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 from vinecast.core.events import Send
 from vinecast.core.machine import NOBODY
@@ -18,6 +20,16 @@ CLAIM_TRIES = 3
 """How often a peer is asked for what it claimed to have (ours)."""
 BACK_OFF_MAX = 2
 """Doublings of the time for an answer (ours): one each time that all were asked."""
+FINDING = 8
+"""Times for an answer that it may take to find providers (ours): after that there are none."""
+
+
+class Stage(Enum):
+    """How far the search for those who provide an event's stream has come."""
+
+    UNNEEDED = 0
+    SOUGHT = 1
+    FOUND = 2
 
 
 @dataclass(slots=True)
@@ -34,10 +46,18 @@ class Want:
     rounds: int = 0
     """How often all were asked."""
     tried: list[int] = field(default_factory=list)
+    """Who was asked this time."""
+    denied: set[int] = field(default_factory=set)
+    """Who was asked in vain, ever."""
+    stage: Stage = Stage.UNNEEDED
+    providers: list[int] = field(default_factory=list)
+    """Those who provide the stream and were not asked yet."""
     asked_of: int = NOBODY
     asked_us: int = 0
     after_us: int = 0
     """Not to be asked for before."""
+    sought_until_us: int = 0
+    """How long it waits to be told of providers."""
 
 
 class Wants:
@@ -55,6 +75,8 @@ class Wants:
         """Peer → when it last answered something, while it is asked for more."""
         self._lately: OrderedDict[tuple[int, bytes], None] = OrderedDict()
         """Who was asked for what, the latest last: answers may come late."""
+        self._needy: dict[str, None] = {}
+        """Topics of which somebody else must be found who has them."""
 
     def __contains__(self, cid: bytes) -> bool:
         return cid in self._open
@@ -113,7 +135,7 @@ class Wants:
             if now_us >= max(want.asked_us, self._heard_us.get(want.asked_of, 0)) + self._patience(want)
         ]
         given_up = [want for want in late if self._fail(want, now_us)]
-        for want in [self._open[cid] for cid in self._idle if self._is_last(self._open[cid])]:
+        for want in [self._open[cid] for cid in self._idle if self._is_last(self._open[cid], now_us)]:
             self.got(want.cid)
             given_up.append(want)
         return given_up
@@ -131,9 +153,25 @@ class Wants:
         """Whether anything of a topic is looked for."""
         return any(want.topic == topic for want in self._open.values())
 
+    def take_needy(self) -> list[str]:
+        """Topics that have wants for which all were asked in vain, since this was last asked."""
+        needy, self._needy = self._needy, {}
+        return list(needy)
+
+    def offer(self, topic: str, peers: Iterable[int], now_us: int) -> None:
+        """These provide a topic's stream: whatever of it was asked for in vain is asked of them."""
+        peers = tuple(peers)
+        for want in self._open.values():
+            if want.topic == topic and want.stage is Stage.SOUGHT:
+                want.stage = Stage.FOUND
+                want.providers = [peer for peer in peers if peer not in want.denied]
+                if want.providers:
+                    want.after_us = now_us
+
     def peers(self) -> set[int]:
         """Who is asked, or should have something."""
-        return {*self._asked, *(want.hint for want in self._open.values())}
+        named = (peer for want in self._open.values() for peer in (want.hint, *want.providers))
+        return {*self._asked, *named}
 
     def leave(self, topic: str) -> None:
         """Look for nothing of a topic any longer."""
@@ -145,7 +183,7 @@ class Wants:
         chosen: dict[tuple[int, str], list[bytes]] = {}
         for cid in list(self._idle):
             want = self._open[cid]
-            if want.after_us > now_us:
+            if want.after_us > now_us or self._is_spent(want):
                 continue
             peer = self._choose(want)
             if peer == NOBODY:
@@ -155,6 +193,8 @@ class Wants:
             asked = self._asked.setdefault(peer, {})
             if len(asked) >= self._config.window:
                 continue
+            if want.providers:
+                del want.providers[0]
             asked[cid] = None
             del self._idle[cid]
             want.asked_of, want.asked_us = peer, now_us
@@ -174,7 +214,9 @@ class Wants:
             self._lately.popitem(last=False)
 
     def _choose(self, want: Want) -> int:
-        """Whom to ask: who should have it, then others, then all over again."""
+        """Whom to ask: who should have it, then others, then those who provide it, then all over again."""
+        if want.providers:
+            return want.providers[0]
         if want.hint != NOBODY and (want.claimed or want.hint not in want.tried):
             return want.hint
         sources = self._sources(want.topic)
@@ -183,15 +225,25 @@ class Wants:
     def _patience(self, want: Want) -> int:
         return self._config.answer_us << min(want.rounds, BACK_OFF_MAX)
 
-    def _is_last(self, want: Want) -> bool:
-        return want.tries >= (CLAIM_TRIES if want.claimed else self._config.tries)
+    def _is_spent(self, want: Want) -> bool:
+        """Whether it was asked for often enough of all that are known."""
+        tries = CLAIM_TRIES if want.claimed else self._config.tries
+        return want.tries >= tries and not want.providers
+
+    def _is_last(self, want: Want, now_us: int) -> bool:
+        """Whether it is given up: providers are waited for, if not for ever."""
+        waits = want.stage is Stage.SOUGHT and now_us < want.sought_until_us
+        return self._is_spent(want) and not waits
 
     def _fail(self, want: Want, now_us: int) -> bool:
         """A try was in vain; whether it was the last."""
         want.tried.append(want.asked_of)
+        want.denied.add(want.asked_of)
         self._release(want)
         want.tries += 1
-        if self._is_last(want):
+        if want.tries >= self._config.tries:
+            self._need_providers(want, now_us)
+        if self._is_last(want, now_us):
             del self._open[want.cid]
             return True
         self._idle[want.cid] = None
@@ -204,6 +256,13 @@ class Wants:
         want.rounds += 1
         want.tried.clear()
         want.after_us = now_us + self._patience(want)
+        self._need_providers(want, now_us)
+
+    def _need_providers(self, want: Want, now_us: int) -> None:
+        if want.stage is Stage.UNNEEDED and not want.claimed:
+            want.stage = Stage.SOUGHT
+            want.sought_until_us = now_us + FINDING * self._config.answer_us
+            self._needy[want.topic] = None
 
     def _release(self, want: Want) -> None:
         asked = self._asked.get(want.asked_of)
