@@ -103,6 +103,10 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["XX-1 XX-1 title", "XX-1 paper", "XX-1 measured", "yes"] in lines
     assert "--scale small" in out
     assert seen == [Setup("small", 5, 3, None)]
+    assert seen[0].live is not None
+    assert main(["reproduce", "xx-1", "--scale", "small", "--no-live"]) == 0
+    assert seen[1].live is None
+    assert "--no-live" in capsys.readouterr().out
 
 
 FIGURES = {5: "PC-3", 6: "PC-4", 7: "PC-5", 8: "PC-7", 9: "PC-1", 10: "PC-9", 11: "PC-10"}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vinecast.claims.kept import Job, do
+from vinecast.claims.live import Live
 from vinecast.core.errors import InputError
 from vinecast.sim.figures import Figure, Mark, Panel, Series
 
@@ -48,6 +49,8 @@ class Setup:
     """Which lengths of a cycle, in seconds, a claim measures that has several; None for all of them."""
     keep: Path | None = None
     """A folder for finished runs, so that what was stopped can go on."""
+    live: Live | None = field(default=None, compare=False)
+    """How to run real processes, for claims that have a live half; None leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""The claims of S3 about durability (SYSTEMS.md §5): seeded runs with faults, on PolderCast as carrier.
+"""The claims of S3 about durability (SYSTEMS.md §5): seeded runs with faults, and live ones, on PolderCast as
+carrier.
 
-Every run is a network of its own: who subscribes, publishes, crashes and when is drawn from the seed
-(sim/faults.py). A claim holds when no promise was broken in any run (core/streams_checker.py). Paper scale
-has more runs, and more nodes in each; S3 gives neither.
+Every simulated run is a network of its own: who subscribes, publishes, crashes and when is drawn from the
+seed (sim/faults.py). A claim holds when no promise was broken in any run, nor in its live half
+(core/streams_checker.py). Paper scale has more runs, and more nodes in each; S3 gives neither.
 """
 
 from collections import Counter
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vinecast.claims.claim import Claim, Measured, Setup
+from vinecast.claims.pulsarcast_live import name_of, with_live
 from vinecast.sim.faults import (
     FaultConfig,
     Outcome,
@@ -36,6 +38,14 @@ REFUSED = (
 )
 """What a hostile node must have been refused for, in some run."""
 NAMES_REFUSED = ("kademlia.refused_values", "kademlia.refused_older")
+LIVE_REFUSED = (
+    "durable.refused forged event",
+    "streams.refused wrong height",
+    "streams.refused event that was not asked for",
+    "streams.refused impossible heads",
+    *NAMES_REFUSED,
+)
+"""The same on live nodes; to them wrong bytes are an event that was not asked for."""
 
 
 def _runs(setup: Setup, kind: Callable[[FaultConfig, int], Outcome]) -> list[Outcome]:
@@ -68,28 +78,33 @@ def _measured(setup: Setup, outcomes: list[Outcome], finds: str) -> Measured:
     return Measured(text, not broken and acknowledged > 0, values)
 
 
+def _both(claim: str, setup: Setup, kind: Callable[[FaultConfig, int], Outcome], finds: str) -> Measured:
+    """The simulated half of a claim, and the live one."""
+    return with_live(claim, setup, _measured(setup, _runs(setup, kind), finds), finds)
+
+
 def same_streams(setup: Setup) -> Measured:
     """PU-1: 30 % of messages lost, nodes killed and restarted; in every fifth run, all of them at once."""
 
     def run(config: FaultConfig, seed: int) -> Outcome:
         return (loss_and_restarts if seed % 5 else blackout)(config, seed)
 
-    return _measured(setup, _runs(setup, run), "equal streams")
+    return _both("PU-1", setup, run, "equal streams")
 
 
 def survives_deaths(setup: Setup) -> Measured:
     """PU-2: the publisher and k − 1 holders die at the moment of the k-th acknowledgement."""
-    return _measured(setup, _runs(setup, deaths), "no acknowledged event lost")
+    return _both("PU-2", setup, deaths, "no acknowledged event lost")
 
 
 def converges(setup: Setup) -> Measured:
     """PU-3: halves that both publish, and heal."""
-    return _measured(setup, _runs(setup, partition), "equal streams")
+    return _both("PU-3", setup, partition, "equal streams")
 
 
 def catches_up(setup: Setup) -> Measured:
     """PU-4: who was away gets all it missed although all publishers are gone."""
-    return _measured(setup, _runs(setup, absence), "nothing missed")
+    return _both("PU-4", setup, absence, "nothing missed")
 
 
 def refuses(setup: Setup) -> Measured:
@@ -104,13 +119,12 @@ def refuses(setup: Setup) -> Measured:
     replaced = sum(bool(outcome.faults) for outcome in names)
     text = (
         f"{found.text}; refused: "
-        + ", ".join(
-            f"{name.split('.', 1)[1].removeprefix('refused ')} {count:,}" for name, count in refused.items()
-        )
+        + ", ".join(f"{name_of(reason)} {count:,}" for reason, count in refused.items())
         + f"; name records replaced in {replaced} of {len(names):,} runs"
     )
     holds = found.holds and not replaced and all(refused.values())
-    return Measured(text, holds, {**found.values, "refused": refused, "names_replaced": replaced})
+    both = Measured(text, holds, {**found.values, "refused": refused, "names_replaced": replaced})
+    return with_live("PU-6", setup, both, "nothing forged delivered", LIVE_REFUSED)
 
 
 CLAIMS = (

@@ -223,6 +223,11 @@ def _add_reproduce(commands: Any) -> None:
         help="do those runs as one Spark sweep, here or on a cluster such as spark://host:7077; it needs "
         "--keep, a folder that all machines share",
     )
+    parser.add_argument(
+        "--no-live",
+        action="store_true",
+        help="PU-1 … PU-6: only by simulation, without real processes that are killed",
+    )
     _add_figures(parser)
     _add_threads(parser)
     _add_data(parser)

@@ -14,7 +14,15 @@ from vinecast.node.frames import HEAD_BYTES
 from vinecast.node.hello import DEFAULT_SYSTEM, MISBEHAVED, OWN_IDENTITY
 from vinecast.node.identity import Identity, NodeId
 from vinecast.node.link import Link, State
-from vinecast.node.transport import IDLE, LEAVING, PROTOCOL_VERSIONS, Handler, LinkInfo, TransportConfig
+from vinecast.node.transport import (
+    IDLE,
+    LEAVING,
+    LOST,
+    PROTOCOL_VERSIONS,
+    Handler,
+    LinkInfo,
+    TransportConfig,
+)
 
 
 class LinkedTransport(Conversations):
@@ -115,6 +123,13 @@ class LinkedTransport(Conversations):
         entry = self._peers.get(peer)
         for link in list(entry.links) if entry is not None else ():
             link.refuse(MISBEHAVED)
+
+    def cut(self) -> int:
+        """Break all links, as a network does that fails; how many there were."""
+        links = list(self._up.values())
+        for link in links:
+            link.drop(LOST)
+        return len(links)
 
     def pressure(self, peer: NodeId) -> float:
         """How full the peer's queue is, 0 … 1."""

@@ -63,6 +63,8 @@ class Target:
     """Where somebody else is, whose name can be misused."""
     topic: str
     draw: random.Random
+    record: bytes = b""
+    """A name record of somebody's."""
 
     async def enter(self, greets: bool = True) -> Attacker:
         """Somebody new with a connection; and, if it greets, a link."""
@@ -251,7 +253,7 @@ async def _true_events(target: Target) -> int:
 
 async def _anothers_id(target: Target) -> int:
     """Speak for another node, whose card anybody can have, and spread a changed one."""
-    card = await _card_at(target, target.other)
+    card = await card_at(target, target.other)
     forged = Card(card.public, f"{ELSEWHERE}:9", VERSION_MAX, (), card.signature)
     attacker, tries = await target.enter(), CALLS // 4
     for _ in range(tries):
@@ -262,7 +264,7 @@ async def _anothers_id(target: Target) -> int:
     return 2 * tries
 
 
-async def _card_at(target: Target, address: str) -> Card:
+async def card_at(target: Target, address: str) -> Card:
     """The card of the node there: a node introduces itself to whoever greets it."""
     guest = await Attacker(target.network).connect(address)
     await guest.greet()
@@ -298,11 +300,11 @@ KINDS: Kinds = {
 }
 
 
-async def attack(kind: str, target: Target) -> int:
+async def attack(kind: str, target: Target, kinds: Kinds = KINDS) -> int:
     """Attack once; how often it tried. A node that turns the attacker away has only defended itself."""
     with contextlib.suppress(OSError, RemoteError, TimeoutError):
         async with asyncio.timeout(ATTACK_S):
-            return await KINDS[kind](target)
+            return await kinds[kind](target)
     return 0
 
 
@@ -314,15 +316,15 @@ def _take_descriptors(wanted: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
 
 
-async def _main(network: str, seed: int) -> None:
+async def serve(network: str, seed: int, kinds: Kinds = KINDS) -> None:
+    """Attack as told on standard input, until that ends."""
     loop, commands = asyncio.get_running_loop(), asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     draw = random.Random(seed)
 
     async def answer(command: Attack) -> None:
-        tried = await attack(
-            command.kind, Target(network, command.target, command.other, command.topic, draw)
-        )
+        target = Target(network, command.target, command.other, command.topic, draw, command.record)
+        tried = await attack(command.kind, target, kinds)
         sys.stdout.buffer.write(line(Attacked(tried)))
         sys.stdout.buffer.flush()
 
@@ -336,4 +338,4 @@ async def _main(network: str, seed: int) -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who ends our input
     _take_descriptors(HALF_OPEN + SPARE)
-    run(_main(sys.argv[1], int(sys.argv[2])))
+    run(serve(sys.argv[1], int(sys.argv[2])))

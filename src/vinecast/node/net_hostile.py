@@ -65,7 +65,7 @@ class Hostile:
         tally.highest_bytes.clear()
         victims = [tally.members[number] for number in network.numbers_of(PROCESS)[:VICTIMS]]
         try:
-            async with _attacker(network.config.network, network.config.seed) as attacker:
+            async with attacker_process(network.config.network, network.config.seed) as attacker:
                 for i, kind in enumerate(KINDS):
                     other = tally.members[-1].address
                     await self._attempt(attacker, kind, victims[i % len(victims)], other)
@@ -75,7 +75,7 @@ class Hostile:
         await asyncio.sleep(AFTER_CYCLES * network.config.period_s)
         self.done.set()
 
-    async def _attempt(self, attacker: "_Attacker", kind: str, victim: "Member", other: str) -> None:
+    async def _attempt(self, attacker: "AttackerProcess", kind: str, victim: "Member", other: str) -> None:
         network = self._network
         self.doing, begin_s, before = kind, network.elapsed_s, self._refused()
         tried = await attacker.attack(Attack(kind, victim.address, other, victim.topics[0]))
@@ -118,7 +118,7 @@ class Hostile:
         }
 
 
-class _Attacker:
+class AttackerProcess:
     """The attacker's process, seen from the parent."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -137,16 +137,18 @@ class _Attacker:
 
 
 @contextlib.asynccontextmanager
-async def _attacker(network: str, seed: int) -> AsyncIterator[_Attacker]:
+async def attacker_process(
+    network: str, seed: int, module: str = "vinecast.node.net_attacks"
+) -> AsyncIterator[AttackerProcess]:
     """Its process, for as long as it is needed."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "vinecast.node.net_attacks", network, str(seed)),
+        *(sys.executable, "-m", module, network, str(seed)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,  # Ctrl-C on the terminal is for the parent alone
     )
     try:
-        yield _Attacker(process)
+        yield AttackerProcess(process)
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()

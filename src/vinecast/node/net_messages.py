@@ -25,6 +25,8 @@ class StartNode(Struct, tag="start"):
     node: int
     topics: list[str]
     join: list[str]
+    streams: list[str] | None = None
+    """Instead of the topics: streams that it reads from their beginning, for the parent as consumer."""
 
 
 class StopNode(Struct, tag="stop"):
@@ -58,6 +60,51 @@ class PublishMuch(Struct, tag="publish much"):
     payload_bytes: int
     rate: float
     at_once: int
+
+
+class PublishStream(Struct, tag="publish stream"):
+    """Let a node publish these, to be kept."""
+
+    node: int
+    topic: str
+    payloads: list[bytes]
+
+
+class AckStream(Struct, tag="ack stream"):
+    """The consumer is done with all of a stream up to this offset."""
+
+    node: int
+    topic: str
+    offset: int
+
+
+class TellStream(Struct, tag="tell stream"):
+    """Which events of a topic does a node keep?"""
+
+    node: int
+    topic: str
+
+
+class CutLinks(Struct, tag="cut links"):
+    """Break all connections of a node."""
+
+    node: int
+
+
+class CreateTopic(Struct, tag="create topic"):
+    """Let a node describe a new topic of its own, and add it to another of its own if one is named."""
+
+    node: int
+    topic: str
+    parent: str
+
+
+class ShowTopic(Struct, tag="show topic"):
+    """Let a node look up what an owner's topic is."""
+
+    node: int
+    topic: str
+    owner: bytes
 
 
 class Warm(Struct, tag="warm"):
@@ -95,6 +142,55 @@ class PublishedMuch(Struct, tag="published much"):
     """Published, and taken by no neighbour."""
     refused: int
     """Not published: the publisher was told to wait."""
+
+
+class Safe(Struct, tag="safe"):
+    """An event of a node's own has its receipt. ``held_by``: the points of those who hold it."""
+
+    node: int
+    block: bytes
+    seal: bytes
+    holders: int
+    held_by: list[int]
+
+
+class Unpublished(Struct, tag="unpublished"):
+    """A node could not publish something."""
+
+    node: int
+    payload: bytes
+    why: str
+
+
+class Handed(Struct, tag="handed"):
+    """The consumer of a stream is handed events: offset, block and seal of each."""
+
+    node: int
+    topic: str
+    events: list[tuple[int, bytes, bytes]]
+
+
+class Consumed(Struct, tag="consumed"):
+    """Its acknowledgement up to this offset is safe."""
+
+    node: int
+    topic: str
+    offset: int
+
+
+class Stream(Struct, tag="stream"):
+    """The events that a node keeps, in the order that all nodes share."""
+
+    node: int
+    topic: str
+    cids: list[bytes]
+
+
+class Shown(Struct, tag="shown"):
+    """What a node knows of a topic: its name record."""
+
+    node: int
+    record: bytes
 
 
 class Down(Struct, tag="down"):
@@ -138,13 +234,15 @@ class Report(Struct, tag="report"):
 class Attack(Struct):
     """A line to the attacker: attack a node, which reads this topic, in one of the ways that it knows.
 
-    ``other`` is the address of another node, whose name can be misused.
+    ``other`` is the address of another node, whose name can be misused; ``record`` a name record, as anybody
+    can look it up.
     """
 
     kind: str
     target: str
     other: str
     topic: str
+    record: bytes = b""
 
 
 class Attacked(Struct):
@@ -153,8 +251,10 @@ class Attacked(Struct):
     tried: int
 
 
-Command = StartNode | StopNode | PublishOn | Follow | PublishMuch
-Told = Warm | Up | Ready | Following | PublishedMuch | Down | Failed | Report
+StreamCommand = PublishStream | AckStream | TellStream | CutLinks | CreateTopic | ShowTopic
+StreamTold = Safe | Unpublished | Handed | Consumed | Stream | Shown
+Command = StartNode | StopNode | PublishOn | Follow | PublishMuch | StreamCommand
+Told = Warm | Up | Ready | Following | PublishedMuch | Down | Failed | Report | StreamTold
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,9 +27,15 @@ class Processes:
     """``hear`` is told what a process says, ``ended`` that one is gone and, if nobody wanted that, why."""
 
     def __init__(
-        self, begin: Begin, hear: Callable[[int, Told], None], ended: Callable[[int, str], None]
+        self,
+        begin: Begin,
+        hear: Callable[[int, Told], None],
+        ended: Callable[[int, str], None],
+        compiled: bool = True,
     ) -> None:
+        """``compiled``: whether rules are; without, a process is there sooner, and few nodes run as well."""
         self._begin, self._hear, self._ended = begin, hear, ended
+        self._environment = None if compiled else {**os.environ, "VINECAST_COMPILE": "0"}
         self._processes: dict[int, _Process] = {}
 
     async def spawn(self, number: int) -> None:
@@ -38,6 +46,7 @@ class Processes:
             stdout=asyncio.subprocess.PIPE,
             limit=LINE_BYTES_MAX,
             start_new_session=True,  # Ctrl-C on the terminal is for the parent alone
+            env=self._environment,
         )
         one = self._processes[number] = _Process(process)
         assert process.stdin is not None
@@ -54,11 +63,19 @@ class Processes:
             await stdin.drain()
 
     async def kill(self, number: int) -> None:
-        """End a process as the system would, without a word, and wait until it is gone."""
+        """End a process as the system would, without a word, and wait until it is gone and heard out."""
+        self.kill_now(number)
+        await self._bury(self._processes[number])
+
+    def kill_now(self, number: int) -> None:
+        """The same, without waiting."""
         one = self._processes[number]
         one.unwanted = True
         self._kill(one)
-        await one.process.wait()
+
+    def signal(self, number: int, what: signal.Signals) -> None:
+        """Send a process a signal."""
+        self._processes[number].process.send_signal(what)
 
     def kill_all(self) -> None:
         """End everything at once."""
@@ -88,6 +105,8 @@ class Processes:
         """Hear what a process tells, until it ends."""
         assert one.process.stdout is not None
         async for text in one.process.stdout:
+            if not text.endswith(b"\n"):
+                break  # it was killed in the middle of a line
             message: Told = told_decoder.decode(text)
             if isinstance(message, Warm):
                 one.warm.set()

@@ -20,6 +20,7 @@ from vinecast.node.config import NodeConfig
 from vinecast.node.identity import Identity
 from vinecast.node.logs import set_up_logging
 from vinecast.node.loop import run
+from vinecast.node.net_durable_member import StreamMember
 from vinecast.node.net_load import SlowReader, publish_much
 from vinecast.node.net_messages import (
     LINE_BYTES_MAX,
@@ -56,7 +57,15 @@ LEAVE_S = 10.0  # ours: for all nodes of a process together
 
 _FIRST, _AGAIN = "events received first", "events received again"
 _CUT = f"down: {LOST_INSIDE}"
-_REFUSED = ("refused: ", "dropped: ", "cards: ", _CUT)
+_REFUSED = (
+    "refused: ",
+    "dropped: ",
+    "cards: ",
+    "durable.refused",
+    "streams.refused",
+    "kademlia.refused",
+    _CUT,
+)
 
 
 @dataclass
@@ -64,6 +73,7 @@ class _Member:
     """A node of this process that is up."""
 
     node: Node
+    streams: StreamMember
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     neighbours: dict[str, tuple[int, int]] = field(default_factory=dict)
     """As last told."""
@@ -124,6 +134,8 @@ class Worker:
                     await self._tell(Following(number))
                 case PublishMuch(number):
                     await self._tell(await publish_much(self._members[number].node, command))
+                case _:
+                    await self._members[command.node].streams.do(command)
         except VinecastError as error:
             await self._tell(Failed(command.node, str(error)))
 
@@ -131,11 +143,16 @@ class Worker:
         number = command.node
         node = self._make(number, command.join)
         await node.start()
-        member = self._members[number] = _Member(node)
+        member = self._members[number] = _Member(node, StreamMember(number, node, self._tell))
         brought = node.topics()
-        await self._tell(Up(number, int.from_bytes(node.id[:8], "big"), node.address, brought))
-        subscriptions = [node.subscribe(topic) for topic in command.topics or brought]
-        member.tasks = [asyncio.create_task(self._read(number, one)) for one in subscriptions]
+        await self._tell(Up(number, _point(node.id), node.address, brought))
+        if command.streams is None:
+            subscriptions = [node.subscribe(topic) for topic in command.topics or brought]
+            readers = [self._read(number, one) for one in subscriptions]
+        else:
+            subscriptions = [member.streams.subscribe(topic) for topic in command.streams]
+            readers = [member.streams.read(one) for one in subscriptions]
+        member.tasks = [asyncio.create_task(reader) for reader in readers]
         member.tasks.append(asyncio.create_task(self._wait_until_ready(number, subscriptions)))
 
     def _make(self, number: int, join: list[str]) -> Node:

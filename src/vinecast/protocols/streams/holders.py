@@ -77,6 +77,11 @@ class Holders:
         """Whether a keeper lacks something."""
         return bool(self._unpushed)
 
+    def of(self, cid: bytes) -> list[int]:
+        """Who has said that an event is safe with it."""
+        own = self._own.get(cid)
+        return [] if own is None else [peer for peer, is_safe in own.sent.items() if is_safe]
+
     def cids_of(self, topic: str) -> list[bytes]:
         """Its events of a topic, the oldest first."""
         return [cid for cid, own in self._own.items() if own.sealed.record.topic == topic]
