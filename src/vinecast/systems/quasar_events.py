@@ -14,6 +14,7 @@ from vinecast.core.spread import MISSED
 from vinecast.protocols.directed_walk.rules import take_in
 from vinecast.protocols.directed_walk.sweep import (
     AGAIN,
+    NOTICED,
     SENT,
     UNKNOWN,
     Copies,
@@ -79,6 +80,7 @@ def publish(
                     found += 1
                 continue
             members.copies[place] += 1
+            tally[NOTICED] += int(copies.false[copy])
             if members.hops[place] != MISSED:
                 tally[AGAIN] += 1
                 continue

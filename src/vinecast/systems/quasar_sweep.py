@@ -94,6 +94,8 @@ class QuasarSweep:
     def __init__(self, config: QuasarConfig, seed: int, profiles: Profiles, links: Peers) -> None:
         gravity = config.gravity
         self.config = config
+        self.walk = config.walk
+        """How copies walk; another way may be tried on the same homes."""
         self.seed = seed
         self.profiles = profiles
         self.nodes = profiles.peers
@@ -143,7 +145,7 @@ class QuasarSweep:
 
     def publish(self, known: Known, publisher: int, event: int, exact: bool = False) -> Reached:
         """Publish an event; exact: whether to count the hops that were drawn by what is not there."""
-        walk, members = self.config.walk, known.members
+        walk, members = self.walk, known.members
         each = walk.branching or self.links.shape[1]
         self._take_up(known, (members.node.size + 1) * each)
         tally = np.zeros(len(COUNTED), dtype=np.int64)
@@ -173,12 +175,12 @@ class QuasarSweep:
         return Field(self.homes, self.links, self.degree, self.profiles.ids)
 
     def _walking(self, exact: bool) -> Walking:
-        walk = self.config.walk
+        walk = self.walk
         return Walking(self.seed, walk.ttl, walk.branching, self.config.gravity.hashes, exact)
 
     def _take_up(self, known: Known, copies: int) -> None:
-        if self._copies.at.size < copies:
-            self._copies = make_copies(copies, self.config.walk.negatives)
+        if self._copies.at.size < copies or self._copies.negative.shape[1] != self.walk.negatives:
+            self._copies = make_copies(copies, self.walk.negatives)
         node = known.members.node
         self._place_of[node] = np.arange(node.size)
         self._member[node] = True

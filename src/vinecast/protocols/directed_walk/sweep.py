@@ -30,7 +30,7 @@ UNKNOWN = 255
 COUNTED = ("sent", "again", "expired", "drawn", "random", "misled", "false", "noticed")
 """Hops that copies took; copies that came to members that had the message, or ended for lack of hops; hops
 that a level drew to, and those at random; hops that led nowhere; hops drawn by a level that held no such
-thing, and those of them that the next node noticed."""
+thing, and those of them that did no harm beyond: the next node noticed, or happened to be a member."""
 SENT, AGAIN, EXPIRED, DRAWN, RANDOM, MISLED, FALSE, NOTICED = range(len(COUNTED))
 
 Tally = NDArray[np.int64]
