@@ -213,10 +213,8 @@ class OnTMan:
         return topic in self._own
 
     def neighbours(self) -> list[int]:
-        """All that it is linked to, in the order of its table; then those who chose it, ascending."""
-        table: list[int] = self.tman.table.tolist()
-        chosen = set(table)
-        return table + [fan for fan in self.tman.fans() if fan not in chosen]
+        """All that it is linked to."""
+        return self.tman.neighbours()
 
     def peers_in_use(self) -> set[int]:
         """Everybody in a view, linked, asked or remembered as silent: whose numbers must stay theirs."""

@@ -28,6 +28,8 @@ class Links(NamedTuple):
 
     peers: NDArray[np.int32]
     """[node, slot], tables"""
+    told_before: NDArray[np.int32]
+    """[node, slot], as they were a cycle ago"""
     fans: tuple[Fans, Fans]
     paths: tuple[Paths, Paths]
     came: NDArray[np.int32]
@@ -116,6 +118,12 @@ def search(topic: int, publisher: int, links: Links, memory: Memory) -> int:
                     break
                 if memory.wants[peer] == mark:
                     waiting = tell(peer, hops, mark, online, memory, waiting)
+            for slot in range(links.told_before.shape[1]):
+                peer = int(links.told_before[at, slot])
+                if peer == NOBODY:
+                    break
+                if memory.wants[peer] == mark:
+                    waiting = tell(peer, hops, mark, online, memory, waiting)
             for fans in links.fans:
                 if links.came[at] <= fans.cycle:
                     for i in range(fans.start[at], fans.start[at + 1]):
@@ -177,8 +185,10 @@ class Publication:
         publishers: [node], who may publish, all unless given"""
         topics, pool = sweep.profiles.topic_ids.size, sweep.profiles.topics.size
         able = sweep.online if publishers is None else sweep.online & publishers
-        floods = sweep.floods
-        self._links = Links(sweep.tables.peers, sweep.fans, sweep.paths, sweep.came, sweep.online, floods)
+        peers, told_before = sweep.tables.peers, sweep.tables.told_before
+        self._links = Links(
+            peers, told_before, sweep.fans, sweep.paths, sweep.came, sweep.online, sweep.floods
+        )
         self._subscribers = sweep.profiles.subscribers()
         self._events = np.ones(topics, dtype=np.int64) if events is None else events
         self._nodes = sweep.nodes

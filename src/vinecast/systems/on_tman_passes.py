@@ -35,6 +35,10 @@ class Tables(NamedTuple):
     """[node, slot]"""
     sample_ages: Ages
     """[node, slot]"""
+    told: Peers
+    """[node, slot], whom it sent its last profile"""
+    told_before: Peers
+    """[node, slot], … and the one before"""
     met: Peers
     """[node, place], whom it was introduced to"""
     met_ages: Ages
@@ -252,6 +256,9 @@ def drop_stale(
             tman.drop_stale(
                 tables.peers[p], tables.ages[p], tables.missed[p], threshold, silence, p, int(cycles[p])
             )
+            for slot in range(tables.peers.shape[1]):
+                tables.told_before[p, slot] = tables.told[p, slot]
+                tables.told[p, slot] = tables.peers[p, slot]
             tman.offer(
                 tables.peers[p], tables.ages[p], tables.missed[p], tables.offered[p], tables.offered_ages[p]
             )
@@ -333,6 +340,7 @@ def propose_gateways(
         count = begin_gathering(scratch)
         scratch.seen[p] = scratch.stamp[0]
         count = gather(scratch, count, tables.peers[p], tables.ages[p])
+        count = gather(scratch, count, tables.told_before[p], tables.ages[p])
         if came[p] <= fans.cycle:
             for i in range(fans.start[p], fans.start[p + 1]):
                 count = gather_one(scratch, count, int(fans.node[i]), 0)

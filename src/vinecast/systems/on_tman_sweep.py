@@ -50,6 +50,8 @@ class OnTManSweep:
             np.zeros((nodes, size), dtype=np.uint8),
             self.cyclon.peers,
             self.cyclon.ages,
+            np.full((nodes, size), NOBODY, dtype=np.int32),
+            np.full((nodes, size), NOBODY, dtype=np.int32),
             np.full((nodes, MET), NOBODY, dtype=np.int32),
             np.zeros((nodes, MET), dtype=np.uint16),
             np.full((nodes, size), NOBODY, dtype=np.int32),
@@ -126,7 +128,9 @@ class OnTManSweep:
         Who was silent before may be back; fans and paths are found anew.
         """
         self.cyclon.start(nodes, contacts)
-        self.silence.peers[nodes] = self.tables.met[nodes] = self.tables.offered[nodes] = NOBODY
+        tables = self.tables
+        self.silence.peers[nodes] = tables.met[nodes] = tables.offered[nodes] = NOBODY
+        tables.told[nodes] = tables.told_before[nodes] = NOBODY
         self.came[nodes] = self.cycle
 
     def stop(self, nodes: Nodes) -> None:

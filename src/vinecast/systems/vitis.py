@@ -10,8 +10,8 @@ paths to the others. A node's table has the same size whatever it subscribes to;
 relay paths carry events that they did not ask for. How much each friend is worth depends on how much is
 published on the topics they share (formula 3.1), as far as nodes can tell from what they see.
 
-Links serve both ways: a node counts those who hold it in their tables as neighbours too (``neighbours``). S2
-speaks of connected subgraphs; were links one-way, a node could propose a gateway that does not reach it.
+Links serve both ways: a node counts those who hold it in their tables as neighbours too. S2 speaks of
+connected subgraphs; were links one-way, a node could propose a gateway that does not reach it.
 """
 
 from collections.abc import Callable

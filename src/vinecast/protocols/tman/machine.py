@@ -60,6 +60,7 @@ class TMan:
         self.met_ages: Ages = np.zeros(MET, dtype=np.uint16)
         self._offered: Peers = np.full(size, NOBODY, dtype=np.int32)
         self._offered_ages: Ages = np.zeros(size, dtype=np.uint16)
+        self._sent: tuple[list[int], list[int]] = [], []
         self._fans: tuple[set[int], set[int]] = set(), set()
         self._meet = meet if config.introduces else None
         self._scratch = scratch
@@ -74,9 +75,11 @@ class TMan:
         """The neighbours that it has chosen, in the order chosen."""
         return self.peers[: size_of(self.peers)]
 
-    def fans(self) -> list[int]:
-        """Who holds it in its table, by its profiles since the turn of profiles before last; ascending."""
-        return sorted(self._fans[0] | self._fans[1])
+    def neighbours(self) -> list[int]:
+        """All that it is linked to: its table, whom it sent the last two profiles, and those who sent it
+        theirs meanwhile. A link lasts as long at one end as at the other. The last are ascending."""
+        near = dict.fromkeys([*self.table.tolist(), *self._sent[1], *self._sent[0]])
+        return list(near | dict.fromkeys(sorted(self._fans[0] | self._fans[1])))
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``. The time does not matter to T-Man, only the order of events does."""
@@ -97,7 +100,7 @@ class TMan:
                 return self._begin()
             case Start():
                 self.partner = NOBODY
-                self._fans = set(), set()
+                self._fans, self._sent = (set(), set()), ([], [])
                 self.met[:] = self._offered[:] = NOBODY
                 after_us = self._first_after_us
                 return [SetTimer(TIMER, after_us), SetTimer(PROFILE_TIMER, 2 * after_us)]
@@ -111,8 +114,10 @@ class TMan:
         """Drop a peer that is known to be gone."""
         rules.remove(self.peers, self.ages, self.missed, peer)
         self.met[self.met == peer] = self._offered[self._offered == peer] = NOBODY
-        for fans in self._fans:
+        for fans, sent in zip(self._fans, self._sent, strict=True):
             fans.discard(peer)
+            if peer in sent:
+                sent.remove(peer)
 
     # The exchange of tables.
 
@@ -174,9 +179,9 @@ class TMan:
             effects.append(Count("tman.stale", lost))
         rules.offer(self.peers, self.ages, self.missed, self._offered, self._offered_ages)
         self.met[:] = NOBODY
-        self._fans = self._fans[1], set()
+        self._fans, self._sent = (self._fans[1], set()), (self._sent[1], self.table.tolist())
         profile = TManProfile(self.cycle, *self._own())
-        return effects + [Send(peer, profile) for peer in self.table.tolist()]
+        return effects + [Send(peer, profile) for peer in self._sent[1]]
 
     def _own(self) -> tuple[Peers, Ages]:
         return np.array([self.me], dtype=np.int32), np.zeros(1, dtype=np.uint16)
