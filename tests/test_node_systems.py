@@ -271,10 +271,12 @@ def test_who_publishes_waits_for_who_carries() -> None:
     async def main() -> None:
         async with village(3, config=TREES) as found:
             root = await grow(found, "news")
-            reader = next(node for node in found.nodes if node is not root)
-            system, book = reader.driver.system, reader.driver.book
-            assert system.leads_to("news", book.number_of(root.id))
+            child = next(node for node in found.nodes if root.id in node.driver.neighbours().get("news", ()))
+            system, above = child.driver.system, child.driver.book.number_of(root.id)
+            assert system.leads_to("news", above)
             assert not system.leads_to("news", ME)
-            assert not system.leads_to("nobody's", book.number_of(root.id))
+            assert not system.leads_to("nobody's", above)
+            book = root.driver.book
+            assert root.driver.system.leads_to("news", book.number_of(child.id))
 
     live(main())
