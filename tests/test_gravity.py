@@ -231,7 +231,7 @@ def test_nothing_that_peers_send_breaks_or_grows_it(
 )
 def test_impossible_configurations_are_refused(settings: dict[str, int]) -> None:
     with pytest.raises(InputError):
-        GravityConfig(**settings)  # type: ignore[arg-type]
+        GravityConfig(**settings)
 
 
 def test_the_papers_filters_take_22_kb() -> None:

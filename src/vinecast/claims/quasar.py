@@ -76,9 +76,11 @@ def point_of(plays: Sequence[Play]) -> Point:
     """The runs of a point, put together."""
     found = [fetch(play) for play in plays]
     columns = {name: np.concatenate([run[name] for run in found]) for name in found[0]}
-    per = [columns[name] for name in ("coverage", "others", "last", "size")]
     tally, polled = columns["tally"].sum(axis=0), columns["polled"].sum(axis=0)
-    return Point(*per, tally, polled, int(columns["diameter"].max()))
+    return Point(
+        columns["coverage"], columns["others"], columns["last"], columns["size"], tally, polled,
+        int(columns["diameter"].max()),
+    )  # fmt: skip
 
 
 def _at(nodes: int, kind: str) -> Population:
@@ -200,9 +202,9 @@ def false_positives(setup: Setup) -> Measured:
     config = GravityConfig(degree=degree_for(nodes))
     text = (
         f"{share:.2%} of {tally[DRAWN]:,} hops that a level drew to were drawn by what is not there; all but "
-        f"{missed:,} of these {tally[FALSE]:,} did no harm beyond the next hop; {config.state_bytes / 1000:.1f} "
-        f"kB of filters a node ({nodes:,} nodes, degree {config.degree}, K = {config.depth}, "
-        f"B = {config.filter_bytes})"
+        f"{missed:,} of these {tally[FALSE]:,} did no harm beyond the next hop; "
+        f"{config.state_bytes / 1000:.1f} kB of filters a node ({nodes:,} nodes, degree {config.degree}, "
+        f"K = {config.depth}, B = {config.filter_bytes})"
     )
     recovered = missed <= max(0.01 * tally[FALSE], 1)
     holds = share <= FALSE_MOST and bool(recovered) and config.state_bytes <= STORAGE

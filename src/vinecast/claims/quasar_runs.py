@@ -7,6 +7,7 @@ keeps the 22 kB of filters that S1 speaks of. A point of a figure is a hundred p
 each with other links, other ids and other groups, and some groups in each.
 """
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ _SOURCES = 4  # ours: nodes from which the diameter is measured
 
 def degree_for(nodes: int) -> int:
     """An even degree with which the diameter stays about the same, however many nodes there are."""
-    return max(2 * round(nodes**0.25 / 2), 4)
+    return max(2 * round(math.sqrt(math.sqrt(nodes)) / 2), 4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,9 @@ def bench_sim(arguments: argparse.Namespace) -> int:
     with need("vinecast bench sim", "sim"):
         from vinecast.sim.bench import bench_sim
         from vinecast.sim.bench_poldercast import QUICK, Sizes, bench_poldercast
+        from vinecast.sim.bench_quasar import NODES as QUASAR_NODES
+        from vinecast.sim.bench_quasar import QUICK as QUICK_QUASAR
+        from vinecast.sim.bench_quasar import bench_quasar
         from vinecast.sim.bench_regular import QUICK as QUICK_REGULAR
         from vinecast.sim.bench_regular import Sizes as RegularSizes
         from vinecast.sim.bench_regular import bench_regular
@@ -159,6 +162,9 @@ def bench_sim(arguments: argparse.Namespace) -> int:
         regular = QUICK_REGULAR if arguments.quick else RegularSizes()
         regular = replace(regular, nodes=arguments.nodes or regular.nodes)
         steps = bench_regular(data_folder(arguments), regular, arguments.whole_trace)
+    elif arguments.system == "quasar":
+        nodes = arguments.nodes or (QUICK_QUASAR if arguments.quick else QUASAR_NODES)
+        steps = bench_quasar(nodes, arguments.repeat, arguments.largest)
     elif arguments.system == "poldercast":
         sizes = QUICK if arguments.quick else Sizes()
         sizes = replace(sizes, nodes=arguments.nodes or sizes.nodes)

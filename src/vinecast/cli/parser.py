@@ -152,13 +152,16 @@ def _add_bench(commands: Any) -> None:
     _add_markdown(sim)
     sim.add_argument(
         "--system",
-        choices=("cyclon", "poldercast", "poldercast_regular"),
+        choices=("cyclon", "poldercast", "poldercast_regular", "quasar"),
         default="cyclon",
         help="default: %(default)s; poldercast_regular measures the run of S4 (1,000 nodes, the Skype trace)",
     )
     sim.add_argument("--quick", action="store_true", help="small populations, to see that it works")
     sim.add_argument(
-        "--nodes", type=positive, metavar="N", help="default: 100000, or 10000 where nodes have topics"
+        "--nodes",
+        type=positive,
+        metavar="N",
+        help="default: 100000, or 10000 where nodes have topics (quasar: 32768)",
     )
     sim.add_argument("--repeat", type=positive, default=5, metavar="N", help="rounds (default: %(default)s)")
     sim.add_argument(

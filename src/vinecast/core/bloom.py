@@ -61,11 +61,10 @@ def insert(bits: Filter, item: int, hashes: int) -> None:
 
 
 @inner_rule
-def holds(bits: Filter, item: int, hashes: int) -> bool:
-    """Whether a filter seems to hold an item."""
+def _has(bits: Filter, place: int, hashes: int) -> bool:
+    """Whether all bits of an item, whose first one is at ``place``, are set."""
     mask = word(bits.size * 64 - 1)
-    place = mix(item)
-    stride = (place >> _S32) | _ONE
+    stride = (word(place) >> _S32) | _ONE
     for _ in range(hashes):
         at = place & mask
         if not (word(bits[int(at >> _S6)]) >> (at & _S63)) & _ONE:
@@ -74,12 +73,19 @@ def holds(bits: Filter, item: int, hashes: int) -> bool:
     return True
 
 
+@inner_rule
+def holds(bits: Filter, item: int, hashes: int) -> bool:
+    """Whether a filter seems to hold an item."""
+    return _has(bits, mix(item), hashes)
+
+
 @rule
 def levels_with(bits: Attenuated, item: int, hashes: int) -> int:
     """The levels that seem to hold an item: bit n for level n."""
+    place = mix(item)
     found = 0
     for level in range(bits.shape[0]):
-        if holds(bits[level], item, hashes):
+        if _has(bits[level], place, hashes):
             found |= 1 << level
     return found
 
