@@ -11,13 +11,17 @@ from live import FAST, PATIENCE_S, Village, live, take, until, village
 from vinecast.core.errors import InputError
 from vinecast.core.streams_checker import StreamChecker
 from vinecast.core.streams_retention import Retention
-from vinecast.node import streams_retention
+from vinecast.node import streams_live, streams_retention
+from vinecast.node.keepers import table_config
+from vinecast.node.net_attacker import Attacker
 from vinecast.node.node import Node
 from vinecast.node.publisher import OverloadedError
 from vinecast.node.publisher_durable import UnsafeError
 from vinecast.node.streams_live import TOO_MUCH
 from vinecast.node.streams_volatile import VolatileStreams
+from vinecast.node.streams_wire import Ping, encode_other
 from vinecast.node.subscription import Event, Subscription
+from vinecast.protocols.kademlia import KademliaConfig
 
 
 def payloads(events: list[Event]) -> list[bytes]:
@@ -388,6 +392,34 @@ def test_the_checker_of_simulated_runs_finds_nothing(tmp_path: Path) -> None:
             assert checker.faults == []
             assert all(len(log) == 80 for log in logs.values())
 
+    live(main())
+
+
+def test_nobody_waits_for_a_stranger_who_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    def patient(period_s: float, keepers: int) -> KademliaConfig:
+        return replace(table_config(period_s, keepers), timeout_s=2 * PATIENCE_S)
+
+    async def main() -> None:
+        async with village(2, sockets=True) as found:
+            one, other = found.nodes
+            await until(lambda: one.driver.count_others() == 1, "they have met")
+            await one.names.create("first")
+            stranger = await Attacker(found.network).connect(one.address)
+            await stranger.greet()
+            await stranger.send(stranger.introduction(), encode_other(Ping(1)))
+            await stranger.answered()
+            await stranger.leave()
+            table = one.driver.streams.keepers.table
+            number = one.driver.book.number_of(stranger.identity.id)
+            assert table is not None
+            assert number in table.in_use
+            await until(lambda: stranger.identity.id not in one.driver.transport.links(), "it is gone")
+            async with asyncio.timeout(PATIENCE_S):
+                await one.names.create("second")
+                created = await one.names.create("third")
+                assert (await other.names.show("third", created.descriptor.owner)).cid == created.cid
+
+    monkeypatch.setattr(streams_live, "table_config", patient)
     live(main())
 
 

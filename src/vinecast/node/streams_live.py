@@ -7,6 +7,7 @@ and to readers. When too much waits to be written nothing more is taken: others 
 fetched later.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from vinecast.core.blocks import cid_of
@@ -407,13 +408,17 @@ class LiveStreams:
             self._unsafe[sealed.cid] = sealed.record.topic, self.store.position_of(sealed.cid)
 
     def _carry_table(self, effects: Iterable[Effect]) -> None:
-        for effect in effects:
-            match effect:
+        """What Kademlia asks for. It does not wait for a peer to whom nothing can be sent: whoever talked to
+        this node once may have said nothing of where it listens."""
+        left = deque(effects)
+        while left:
+            match left.popleft():
                 case Send(to, message) if isinstance(message, TABLE_MESSAGES):
-                    self._send_table(to, message)
-                case _:
+                    if not self._send_table(to, message):
+                        left.extend(self.keepers.handle(PeerLost(to), self._host.now_us()))
+                case effect:
                     self._host.carry_out(effect)
 
-    def _send_table(self, to: int, message: Message) -> None:
+    def _send_table(self, to: int, message: Message) -> bool:
         frame = self._table_codec.pack(self._book.id_of(to), message)
-        self._host.send_frame(to, wire.encode_other(frame))
+        return self._host.send_frame(to, wire.encode_other(frame))
