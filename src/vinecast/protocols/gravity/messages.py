@@ -26,9 +26,9 @@ class GravityConfig:
     fresh: float = limited(3.5, at_least=1.0, at_most=1000.0)
     """Periods after which a neighbour that is not heard from is forgotten (S1's T; ours: three may be
     lost)."""
-    calm: float = limited(0.4, at_least=0.0, at_most=1.0)
-    """A level with at most this share of its bits set is above suspicion (ours: one stranger in forty seems
-    to be in it)."""
+    calm: float = limited(0.3, at_least=0.0, at_most=1.0)
+    """A level with at most this share of its bits set is above suspicion (ours: not one stranger in a hundred
+    seems to be in it, and a node can have some 350 topics)."""
     crowded: float = limited(0.8, at_least=0.0, at_most=1.0)
     """A level with more bits set than this tells nothing, and is not used (ours)."""
 
