@@ -1,5 +1,9 @@
 """Quasar's machines equal its sweep, bit for bit: homes, events and polls."""
 
+import hashlib
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -145,3 +149,28 @@ def test_a_larger_population_on_several_threads_has_the_same_homes() -> None:
     sweeps[1].disseminate(engine.divide)
     engine.close()
     assert np.array_equal(sweeps[0].homes, sweeps[1].homes)
+
+
+DIGEST = """
+import hashlib
+from vinecast.claims.quasar_runs import Play, Population
+digest = hashlib.sha256()
+for arrays in Play(Population(64, "MySpace", 3, 5, 4, 3, 64), 2, True).run_with([]):
+    for name in sorted(arrays):
+        digest.update(name.encode() + arrays[name].tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_the_same_bits_without_numba() -> None:
+    plain = subprocess.run(
+        [sys.executable, "-c", DIGEST], env={**os.environ, "VINECAST_COMPILE": "0"}, check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    from vinecast.claims.quasar_runs import Play, Population
+
+    digest = hashlib.sha256()
+    for arrays in Play(Population(64, "MySpace", 3, 5, 4, 3, 64), 2, True).run_with([]):
+        for name in sorted(arrays):
+            digest.update(name.encode() + arrays[name].tobytes())
+    assert plain.stdout.strip() == digest.hexdigest()

@@ -45,7 +45,7 @@ def disseminate(sweep: QuasarSweep, threads: int) -> float:
         def divide(count: int, run: Callable[[int, int, int], None]) -> None:
             parts = threads * PARTS
             ranges = [(count * i // parts, count * (i + 1) // parts) for i in range(parts)]
-            list(pool.map(lambda one: run(*one, 0), ranges))
+            list(pool.map(lambda one: run(one[0], one[1], 0), ranges))
 
         begin = time.perf_counter()
         sweep.disseminate(divide)
