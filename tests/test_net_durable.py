@@ -7,11 +7,12 @@ import pytest
 from vinecast.core.records import EventRecord
 from vinecast.core.seals import Sealed, seal_events
 from vinecast.node.identity import Identity
+from vinecast.node.loop import run
 from vinecast.node.net_durable import DurableRun, LiveSize
 from vinecast.node.net_durable_attacks import KINDS as ATTACKS
 from vinecast.node.net_durable_books import NETWORK, TOPIC, Books, LiveOutcome, point_of
 from vinecast.node.net_durable_kinds import KINDS, SIZES, run_live
-from vinecast.node.net_messages import Consumed, Handed, Safe, StartNode, Up
+from vinecast.node.net_messages import Consumed, CutLinks, Handed, Safe, StartNode, Up
 
 TINY = LiveSize(nodes=5, events=16, kills=1, keepers=3, holders=2)
 
@@ -55,6 +56,24 @@ def test_a_node_that_cannot_start_is_told_of(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(DurableRun, "start", nowhere)
     monkeypatch.setitem(SIZES, "small", TINY)
     assert "no address" in run_live("PU-1", "small", 1).faults[0]
+
+
+def test_the_dead_hear_nothing_and_their_receipts_are_not_awaited() -> None:
+    async def main() -> None:
+        async with DurableRun(TINY, 1, holders=1) as found:
+            await found.start_all([0, 1])
+            await found.publish(0, 3)
+            await found.kill(0)
+            await found.tell(CutLinks(0))
+            await found.publish_on([0, 1], 2)
+            assert found.books.unanswered == {}
+            found.mark()
+            await found.converge(enough=1)
+            outcome = await found.finish(enough=1)
+            assert outcome.faults == []
+            assert (outcome.killed, outcome.processes) == (1, 2)
+
+    run(main())
 
 
 # The books.

@@ -22,7 +22,7 @@ from vinecast.node.net_messages import Attack, CreateTopic, CutLinks, Safe, Show
 
 SIZES = {
     "small": LiveSize(),
-    "paper": LiveSize(nodes=10, events=1000, kills=12, rounds=5, patience_s=240.0),
+    "paper": LiveSize(nodes=10, events=1000, kills=12, rounds=3, patience_s=240.0),
 }
 PUBLISHERS = 2  # ours: that die, where the claim is about publishers that are gone
 CUT_OFF = 2  # ours: nodes whose connections break for each process that is killed

@@ -55,9 +55,11 @@ class Processes:
         await one.warm.wait()
 
     async def tell(self, number: int, command: Command) -> None:
-        """Tell a process what to do."""
+        """Tell a process what to do; one that is gone hears nothing."""
         stdin = self._processes[number].process.stdin
         assert stdin is not None
+        if stdin.is_closing():
+            return
         with contextlib.suppress(ConnectionError):  # its end is noticed where it is listened to
             stdin.write(line(command))
             await stdin.drain()
