@@ -188,6 +188,9 @@ def test_messages_that_name_what_does_not_exist_are_counted() -> None:
     for topic in (-1, 20, 2**40):
         for message in (
             QuasarEvent(topic, 1, 1, Walk(b"", 9)),
+            QuasarEvent(0, -1, 1, Walk(b"", 9)),
+            QuasarEvent(0, 2**64, 1, Walk(b"", 9)),
+            QuasarEvent(0, 5, 2**70, Walk(b"", 9)),
             QuasarPoll(topic, 3, b"", Walk(b"", 9)),
             QuasarPoll(0, topic + 10**6, b"", Walk(b"", 9)),
         ):

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.config import check, limited
-from vinecast.core.draws import below, purpose, shuffled, stream, substream
+from vinecast.core.draws import SEED_MAX, below, purpose, shuffled, stream, substream
 from vinecast.core.events import (
     Count,
     Deliver,
@@ -57,6 +57,7 @@ from vinecast.systems.plain import OwnTopics
 from vinecast.systems.quasar_poll import POLL_TIMER, Missed, QuasarAnswer, QuasarPoll
 from vinecast.systems.recent import RecentEvents
 
+HOPS_MAX = 1_000_000  # ours: hops that a message can say it took
 RENEWED = 10  # ours: periods after which a node exchanges one of its links for another
 
 _SEEK = purpose("quasar.seek")
@@ -228,11 +229,14 @@ class Quasar:
             if topic not in self.missed:
                 self.missed[topic] = Missed(now_us, self.config.offer_us, self.config.asked)
 
+    def _exists(self, topic: int) -> bool:
+        return 0 <= topic < self.profiles.topic_ids.size
+
     # Events.
 
     def _publish(self, topic: int, event: int, now_us: int) -> list[Effect]:
         effects: list[Effect] = [Observe(TraceKind.PUBLISHED, topic, event)]
-        if not 0 <= topic < self.profiles.topic_ids.size:
+        if not self._exists(topic):
             return [*effects, Observe(TraceKind.DROPPED, topic, event, reason="no such topic")]
         if not self.recent.take(event, now_us):
             return effects + self.recent.turned_away(topic, event, NOBODY, 0)
@@ -251,8 +255,8 @@ class Quasar:
 
     def _receive(self, sender: int, message: QuasarEvent, now_us: int) -> list[Effect]:
         topic, event, hops = message.topic, message.event, message.hops
-        if not 0 <= topic < self.profiles.topic_ids.size:
-            return [Count("quasar.no such topic")]
+        if not (self._exists(topic) and 0 <= event <= SEED_MAX and 0 < hops <= HOPS_MAX):
+            return [Count("quasar.bad message")]
         if topic not in self.topics:
             return self._pass_on(message)
         if event in self.recent:
@@ -291,8 +295,8 @@ class Quasar:
 
     def _answer_poll(self, sender: int, poll: QuasarPoll, now_us: int) -> list[Effect]:
         topic = poll.topic
-        if not 0 <= topic < self.profiles.topic_ids.size or not 0 <= poll.asker < self.profiles.peers:
-            return [Count("quasar.no such topic")]
+        if not self._exists(topic) or not 0 <= poll.asker < self.profiles.peers:
+            return [Count("quasar.bad message")]
         if topic in self.topics and not self.walker.is_avoided(poll.walk):
             return [Send(poll.asker, QuasarAnswer(topic, self.missed[topic].offer(poll.known, now_us)))]
         item = int(self.profiles.topic_ids[topic])

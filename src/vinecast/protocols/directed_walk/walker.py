@@ -20,6 +20,7 @@ from vinecast.protocols.directed_walk.rules import (
 )
 
 ID_BYTES = 8
+_WORD = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Walker:
         wanted = self.config.branching if copies is None else copies
         if not count:
             return []
-        key = word(copy_key(self._seed, word(message), self._me))
+        key = word(copy_key(self._seed, word(message & _WORD), self._me))
         first, told = int(first_place(key, count)), self._and_own(negative)
         sent = range(min(wanted, count) if wanted else count)
         return [
@@ -108,8 +109,9 @@ class Walker:
         masks = np.empty(peers.size, dtype=np.uint8)
         look(homes, rows, word(item), self._hashes, masks)
         ids, known = self._ids(walk.negative)
+        drawn = walk.level if 0 <= walk.level < homes.shape[1] else NO_LEVEL
         place, level, misled = step(
-            homes, rows, masks, peers.size, self._seed, self._me, word(walk.number), ttl, walk.level, ids,
+            homes, rows, masks, peers.size, self._seed, self._me, word(walk.number & _WORD), ttl, drawn, ids,
             known, self._hashes,
         )  # fmt: skip
         negative = self._and_own(walk.negative) if misled else pack_ids(ids[:known])
