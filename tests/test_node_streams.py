@@ -11,7 +11,7 @@ from live import FAST, PATIENCE_S, Village, live, take, until, village
 from vinecast.core.errors import InputError
 from vinecast.core.streams_checker import StreamChecker
 from vinecast.core.streams_retention import Retention
-from vinecast.node import streams_live, streams_retention
+from vinecast.node import guests, streams_live, streams_retention
 from vinecast.node.keepers import table_config
 from vinecast.node.net_attacker import Attacker
 from vinecast.node.node import Node
@@ -172,6 +172,53 @@ def test_who_began_now_is_spared_a_branch_that_it_hears_of_later() -> None:
             await until(lambda: b"events" in payloads(late.log("news")), "so is the other")
             await one.publish("news", "new")
             assert payloads(await take(new, 1)) == [b"new"]
+
+    live(main())
+
+
+def test_a_guest_follows_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        for bound in ("MOMENT_US", "LONGEST_US"):
+            monkeypatch.setattr(guests, bound, round(PATIENCE_S * 1e6))
+        async with village(8) as found:
+            readers = found.nodes[:2]
+            for node in readers:
+                node.subscribe("news")
+            await until(lambda: all(node.driver.is_ready("news") for node in readers), "rings complete")
+            await until(lambda: all(len(n.driver.book.known()) == 7 for n in found.nodes), "everybody known")
+            await readers[0].publish_all("news", [b"%d" % n for n in range(5)])
+
+            def strangers() -> list[Node]:
+                return [node for node in found.nodes if "news" not in node.driver.streams.repair.topics]
+
+            def have(count: int) -> bool:
+                known = [node for node in found.nodes if node not in strangers()]
+                return len(known) >= 3 and all(len(node.log("news")) == count for node in known)
+
+            await until(lambda: have(5), "readers and keepers have all")
+            await asyncio.gather(*(strangers()[0].publish("news", f"guest {n}") for n in range(3)))
+            await until(lambda: all(len(node.log("news")) == 8 for node in readers), "readers have it")
+            heights = [event.sealed.record.height for event in readers[0].log("news")]
+            assert heights == list(range(1, 9))
+
+    live(main())
+
+
+def test_a_guest_of_a_stream_that_nobody_has_does_not_wait_for_ever() -> None:
+    async def main() -> None:
+        async with village(3) as found:
+            guest = found.nodes[0]
+            await until(lambda: len(guest.driver.book.known()) == 2, "everybody known")
+            receipts = await guest.publish_all("new", [b"a", b"b"])
+            assert found.memory is not None
+            for node in found.nodes[1:]:
+                found.memory.freeze(node.id)
+            guest.publisher._durable._wait_s = 0.1
+            await guest.publish("new too", b"c")
+            for node in found.nodes[1:]:
+                found.memory.thaw(node.id)
+            assert [event.id for event in guest.log("new")] == [receipt.id for receipt in receipts]
+            assert guest.log("new too")[0].sealed.record.height == 1
 
     live(main())
 

@@ -513,6 +513,23 @@ def test_who_begins_now_gets_the_heads_and_what_follows() -> None:
     assert kept(net) == {sealed.cid for sealed in [*events, new]}
 
 
+@pytest.mark.parametrize(
+    ("follow", "at_once"), [(Follow(TOPIC, NOW, reads=False), True), (Follow(TOPIC, NOW), False)]
+)
+def test_who_only_publishes_is_in_a_hurry(follow: Follow, at_once: bool) -> None:
+    net = Net(3, follow=())
+    for peer in (1, 2):
+        net.tell(peer, Follow(TOPIC))
+        net[peer].repair.topics[TOPIC].opened = True
+        net.give(peer, chain(5))
+    net.tell(0, follow)
+    for peer in (1, 2):
+        net.tell(0, Met(peer, (TOPIC,)))
+    net.run(0.1)
+    assert net[0].repair.topics[TOPIC].opened == at_once
+    assert net[0].repair.place(TOPIC) == (((chain(5)[-1].cid,), 6) if at_once else ((), 1))
+
+
 def test_an_event_that_comes_before_the_beginning_is_settled_waits_for_that() -> None:
     net = Net(3, follow=())
     events = chain(5)

@@ -52,6 +52,7 @@ class Publisher:
         check_topic(topic)
         data = _bytes_of(payload)
         if durable:
+            await self._visit(topic)
             await self._wait_for_room(lambda: self._is_full(topic))
             return await self._durable.put(await self._record(topic, data, headers))
         await self._wait_for_room(lambda: self._pending_bytes > HAND_BYTES or self._is_crowded(topic))
@@ -83,6 +84,7 @@ class Publisher:
         self, topic: str, payloads: Iterable[Payload], headers: Headers | None
     ) -> list[Receipt]:
         """Publish many events into a stream; so many at a time are without a receipt."""
+        await self._visit(topic)
         receipts: list[asyncio.Future[Receipt]] = []
         for hand in _hands(map(_bytes_of, payloads)):
             while self._durable.outstanding >= OUTSTANDING_MAX:  # they get their receipts, late or not
@@ -110,6 +112,11 @@ class Publisher:
             payload=data,
             headers=dict(headers) if headers else {},
         )
+
+    async def _visit(self, topic: str) -> None:
+        """Before the first event on a stream, wait a moment for what others have of it."""
+        while self._driver.streams.visit(topic):
+            await asyncio.sleep(LOOK_S)
 
     def _is_crowded(self, topic: str) -> bool:
         return self._driver.is_crowded(topic, CROWDED)

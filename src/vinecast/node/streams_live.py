@@ -21,6 +21,7 @@ from vinecast.node import streams_wire as wire
 from vinecast.node.beginnings import Beginnings
 from vinecast.node.conduct import Misunderstanding
 from vinecast.node.events_live import UNKNOWN_WAY
+from vinecast.node.guests import Guests
 from vinecast.node.identity import verify
 from vinecast.node.keepers import LOOKUPS_A_PERIOD, Keepers, table_config
 from vinecast.node.peers import ME, PeerBook
@@ -101,7 +102,7 @@ class LiveStreams:
             NameChecker(verify, settings.network),
             host.linked,
             book.known,
-            lambda topic, peers: self._tell(KeptBy(topic, peers)),
+            self._found_keepers,
         )
         if system.table is not None:
             self.keepers.share(system.table, system.machine)
@@ -111,6 +112,7 @@ class LiveStreams:
         self._questions = Questions()
         self._outbox = StreamOutbox(host.send_frame, self._carries)
         self._beginnings = Beginnings()
+        self._guests = Guests()
         self._unsafe: dict[bytes, tuple[str, int]] = {}
         """Kept and not safe yet → topic and position."""
         self._safe: dict[str, int] = {}
@@ -151,6 +153,29 @@ class LiveStreams:
     def place(self, topic: str) -> tuple[tuple[bytes, ...], int]:
         """The parents and the height of the next event of a topic."""
         return self.durable.place(topic)
+
+    def visit(self, topic: str) -> bool:
+        """Before something is published: whether to wait a moment, to be told what the stream has."""
+        now_us = self._host.now_us()
+        if topic not in self.repair.topics and self._book.known():
+            self._tell(Follow(topic, NOW, reads=False))
+            if topic in self.repair.topics:
+                self._guests.begin(topic, now_us)
+                self._want_keepers(topic)
+                self._ask_heads(topic)
+        known = self.repair.topics.get(topic)
+        was_told = known is not None and bool(known.tales) and self.is_level(topic)
+        if self._guests.waits(topic, now_us) and not was_told:
+            return True
+        self._guests.end(topic)
+        return False
+
+    def _ask_heads(self, topic: str) -> None:
+        """Compare heads at once, as a guest does, with all who may have the stream."""
+        for peer in self.repair.seeking.sources(topic):
+            self._tell(Met(peer, (topic,)))
+        if self.keepers.of(topic) or not self.keepers.is_sought(topic):
+            self._guests.hurry(topic, self._host.now_us())
 
     def publish(self, hand: Sequence[Sealed]) -> list[int]:
         """Keep events of one's own and send them on their way; how many neighbours each was handed to."""
@@ -361,6 +386,11 @@ class LiveStreams:
     def _want_keepers(self, topic: str) -> None:
         if topic in self.repair.topics:
             self._carry_table(self.keepers.want(topic, self._host.now_us()))
+
+    def _found_keepers(self, topic: str, peers: tuple[int, ...]) -> None:
+        self._tell(KeptBy(topic, peers))
+        if topic in self._guests:
+            self._ask_heads(topic)
 
     def _found_providers(self, topic: str, peers: tuple[int, ...]) -> None:
         self._tell(Providers(topic, peers))

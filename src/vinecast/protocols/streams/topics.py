@@ -68,6 +68,11 @@ class Topic:
         return max(self.stored_floor, self.joining)
 
     @property
+    def is_visited(self) -> bool:
+        """Whether the node only publishes on it: then it is in a hurry to know the heads."""
+        return self.start == NOW and not self.reads
+
+    @property
     def is_quiet(self) -> bool:
         """Whether there is nothing to tell: the stream is known to be empty, and nobody told of events.
         Whoever has something tells."""
@@ -122,7 +127,8 @@ class Topic:
         of them, or all that ever will."""
         if len(self.tales) >= ENOUGH or self.waited >= LONG:
             return bool(self.tales)
-        return self.waited >= PATIENCE and all(peer in self.tales for peer in sources(self.name))
+        patient = self.is_visited or self.waited >= PATIENCE
+        return patient and all(peer in self.tales for peer in sources(self.name))
 
     def told_by_most(self) -> Tale:
         """What others tell, number by number: the lower median. No minority decides it, and to begin too low
