@@ -6,7 +6,7 @@ adjusts either.
 
 from collections.abc import Sequence
 
-from vinecast.claims import cyclon, grid, poldercast, pulsarcast, pulsarcast_costs, quasar, scribe
+from vinecast.claims import cyclon, grid, poldercast, pulsarcast, pulsarcast_costs, quasar, scribe, vitis
 from vinecast.claims.claim import Claim, Setup, check_claim
 from vinecast.core.errors import InputError
 
@@ -21,6 +21,7 @@ CLAIMS: dict[str, Claim] = {
         *grid.CLAIMS,
         *pulsarcast.CLAIMS,
         *pulsarcast_costs.CLAIMS,
+        *vitis.CLAIMS,
         *quasar.CLAIMS,
     )
 }
