@@ -54,6 +54,8 @@ class Population:
     degree: int
     depth: int = 3
     filter_bytes: int = 512
+    besides: int = 0
+    """Groups a node, on average, in which nothing is published, of CONSTANT members each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,8 @@ def populate(at: Population) -> QuasarSweep:
     else:
         size = CONSTANT if at.kind == "constant" else max(at.nodes // PROPORTION, 2)
         sizes = np.full(at.groups, size)
-    found = groups_of(at.seed, at.nodes, sizes)
+    silent = np.full(at.nodes * at.besides // CONSTANT, CONSTANT)
+    found = groups_of(at.seed, at.nodes, np.concatenate([sizes, silent]))
     profiles = Profiles.simulated(at.seed, found.start, found.topics, found.topic_count)
     config = QuasarConfig(
         overlay="given", gravity=GravityConfig(at.filter_bytes, at.depth, degree=max(at.degree, 2))
@@ -117,7 +120,7 @@ def play_on(sweep: QuasarSweep, play: Play) -> Arrays:
     sweep.walk = WalkConfig(branching=play.branching)
     rows: list[tuple[float, ...]] = []
     tallies, polled = [], []
-    for topic in range(sweep.profiles.topic_ids.size):
+    for topic in range(play.population.groups):
         known = sweep.group(topic)
         size = known.members.node.size
         publisher = int(known.members.node[below(stream(sweep.seed, _PUBLISHER, topic, 0), 0, size)])
