@@ -72,6 +72,28 @@ def test_whoever_is_alone_gets_its_receipt_and_reads_what_it_wrote() -> None:
     live(main())
 
 
+def test_who_publishes_before_it_has_met_anybody_waits_for_company() -> None:
+    async def main() -> None:
+        async with village(2) as found:
+            async with found.make() as guest:
+                receipt = await guest.publish("news", b"and gone")
+            assert receipt.holders == 1
+            assert payloads(await read(found.nodes[1], "news", 1, start="earliest")) == [b"and gone"]
+
+    live(main())
+
+
+def test_whoever_is_told_of_nobody_who_is_there_gets_its_receipt_too() -> None:
+    async def main() -> None:
+        async with village(0) as found:
+            config = replace(FAST, publish_wait_s=0.2)
+            node = await found.add(join=["memory:9"], config=config)
+            await until(lambda: bool(node.join_trouble), "nobody is there")
+            assert (await node.publish("news", b"to myself")).holders == 0
+
+    live(main())
+
+
 def test_a_late_subscriber_gets_history_although_the_publisher_is_gone() -> None:
     async def main() -> None:
         async with village(6) as found:

@@ -442,7 +442,7 @@ def test_closing_in_the_middle_of_handshakes(tls_world: World) -> None:
 
 def test_links_with_one_peer_are_few(world: World) -> None:
     async def main() -> None:
-        one = await world.node(identity=Identity(b"\xff" * 32), unauthenticated_s=0.5)
+        one = await world.node(identity=Identity(b"\xff" * 32))
         same = Identity.ephemeral()
         strangers = [await world.stranger(one, same) for _ in range(LINKS_MAX + 1)]
         await one.until(lambda: bool(one.refused))

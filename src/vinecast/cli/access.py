@@ -97,10 +97,10 @@ class _Joined:
         set_up_logging(self._verbosity)
         options = {"join": list(self._join), "network": self._network, "folder": "", "subscribe": []}
         settings = resolve(options={**options, "listen": _listen_for(self._join), "advertise": ""})
-        with patience("compiling rules, once …"):
-            from vinecast.node.sync import SyncNode
-            from vinecast.node.warm_up import warm_up
+        from vinecast.node.sync import SyncNode
+        from vinecast.node.warm_up import warm_up
 
+        with patience("compiling rules, once …"):
             warm_up(settings.config)
         live = SyncNode(settings.listen, settings.join, None, settings.network, settings.config)
         self._live: SyncNode = live.start()

@@ -173,9 +173,9 @@ def node(arguments: argparse.Namespace) -> int:
             print(to_toml(settings), end="")  # noqa: T201
         return 0
     set_up_logging(arguments.verbose)
-    with patience("compiling rules, once …"):
-        from vinecast.node.warm_up import warm_up
+    from vinecast.node.warm_up import warm_up
 
+    with patience("compiling rules, once …"):
         warm_up(settings.config)
     return run(_run_node(settings, arguments.json))
 

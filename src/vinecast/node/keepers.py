@@ -178,8 +178,14 @@ class Keepers:
         return effects
 
     def meet(self, peer: int, now_us: int) -> list[Effect]:
-        """There is a link to a peer."""
-        return [] if self.table is None else self.handle(PeerFound(peer), now_us)
+        """There is a link to a peer. Where keepers are lacking it may be one, or know some."""
+        if self.table is None:
+            return []
+        effects = self.handle(PeerFound(peer), now_us)
+        lacking = [item for item in self._sought.items() if len(item[1].peers or ()) < self._count]
+        for topic, sought in lacking[:LOOKUPS_A_PERIOD]:
+            effects += self._look_up(topic, sought, now_us)
+        return effects
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """Something for Kademlia; nothing while it sleeps, unless another node asks."""

@@ -160,7 +160,13 @@ class Node:
         readers.driver = self._driver
         self._driver.recall((session.on_us, session.last_us) for session in self._store.sessions())
         self._publisher = Publisher(
-            identity, self.network, self._driver, self._store, config.publish_wait_s, config.holders
+            identity,
+            self.network,
+            self._driver,
+            self._store,
+            config.publish_wait_s,
+            self._count_others,
+            config.holders,
         )
         await self._driver.start()
         self._driver.subscribe(self._store.subscriptions())
@@ -359,6 +365,15 @@ class Node:
         """Whether there is anybody to meet."""
         assert self._store is not None
         return bool(self._join or self.driver.book.known() or self._store.peers())
+
+    def _count_others(self) -> int:
+        """How many other nodes there are; one while the first of those it was told of is being called on."""
+        count = self.driver.count_others()
+        if count or self.driver.joined.is_set():
+            return count
+        assert self._store is not None
+        addresses = (*self._join, *(peer.address for peer in self._store.peers()))
+        return int(any(str(address) not in self.join_trouble for address in addresses))
 
     # In the background.
 

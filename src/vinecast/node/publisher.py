@@ -32,16 +32,22 @@ class OverloadedError(VinecastError):
 
 
 class Publisher:
-    """One node's. ``wait_s``: how long a publisher waits for slow neighbours before it is told."""
+    """One node's. ``wait_s``: how long a publisher waits for slow neighbours before it is told; ``others``:
+    how many other nodes there are, or should be; ``holders``: how many of them must hold an event."""
 
     def __init__(
-        self, identity: Identity, network: str, driver: Driver, store: Store, wait_s: float, holders: int
+        self,
+        identity: Identity,
+        network: str,
+        driver: Driver,
+        store: Store,
+        wait_s: float,
+        others: Callable[[], int],
+        holders: int,
     ) -> None:
         self._public, self._sign = identity.public, identity.sign
         self._network, self._driver, self._store, self._wait_s = network, driver, store, wait_s
-        self._durable = DurablePublisher(
-            network, identity.sign, driver.streams, holders, driver.count_others, wait_s
-        )
+        self._durable = DurablePublisher(network, identity.sign, driver.streams, holders, others, wait_s)
         self._pending: list[tuple[EventRecord, asyncio.Future[Receipt]]] = []
         self._pending_bytes = 0
 
