@@ -108,6 +108,16 @@ def test_providers_are_not_looked_up_all_the_time() -> None:
     assert len(net.looked_up) <= 1 + 10 / FOUND_PERIODS
 
 
+def test_providers_are_forgotten_after_a_while() -> None:
+    net = Net(6, with_provide(0.0), links=apart)
+    net.provided[TOPIC] = [5]
+    net.take(0, event(2, event(1)), sender=1)
+    net.run(3)
+    assert 5 in net[0].repair.peers_in_use()
+    net.run(FOUND_PERIODS + 8)
+    assert 5 not in net[0].repair.peers_in_use()
+
+
 def test_providers_that_nobody_asked_for_are_harmless() -> None:
     net = Net(2)
     assert net.tell(0, Providers("another", (1,))) == []

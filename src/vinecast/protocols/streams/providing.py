@@ -35,7 +35,7 @@ class Providing:
     def kept(self, events: Iterable[Sealed]) -> list[StreamEffect]:
         """Events were kept."""
         effects: list[StreamEffect] = []
-        for sealed in events:
+        for sealed in events if self._probability else ():
             topic = self._topics.get(sealed.record.topic)
             if topic is not None and not topic.is_provided:
                 effects += self._provide(topic, unit(self._events, sealed.number) < self._probability)

@@ -65,6 +65,9 @@ class Seeking:
         self._cycle += 1
         for catch_up in self._catch_ups.values():
             catch_up.left = LISTS
+        for topic in self._topics.values():
+            if topic.providers and not self._was_found(topic):
+                topic.providers = ()
         for cid in [c for c, since in self._hopeless.items() if since + HOPELESS_PERIODS < self._cycle]:
             del self._hopeless[cid]
 
@@ -79,11 +82,15 @@ class Seeking:
         topic = self._topics.get(name)
         if topic is None:
             return []
-        if topic.provided_cycle is not None and self._cycle < topic.provided_cycle + FOUND_PERIODS:
+        if self._was_found(topic):
             self.wants.offer(name, topic.providers, now_us)
             return []
         topic.provided_cycle = self._cycle
         return [FindProviders(name)]
+
+    def _was_found(self, topic: Topic) -> bool:
+        """Whether it was asked lately who provides a stream."""
+        return topic.provided_cycle is not None and self._cycle < topic.provided_cycle + FOUND_PERIODS
 
     def found(self, name: str, peers: tuple[int, ...], now_us: int) -> list[StreamEffect]:
         """These provide a stream."""
