@@ -7,6 +7,7 @@ import itertools
 import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -372,7 +373,7 @@ FLOODS: dict[str, tuple[Callable[[Attacker], Callable[[], Any]], str]] = {
         lambda one: lambda: one.gossip(Card(LIAR.public, "127.0.0.1:9", 1, (), bytes(64))),
         "forged card",
     ),
-    "gossip": (lambda one: lambda: one.gossip(), TOO_MUCH_GOSSIP),
+    "gossip": (lambda one: partial(encode, one.gossip()), TOO_MUCH_GOSSIP),  # one card: others cost time
     "introductions": (lambda one: lambda: one.introduction(["a", "b"]), TOO_MUCH_GOSSIP),
     "unknown messages": (lambda one: lambda: one.gossip(kind="nonsense"), "unknown kind of message"),
 }
