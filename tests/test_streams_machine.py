@@ -408,6 +408,12 @@ def test_of_those_met_only_some_are_asked() -> None:
         net.tell(0, Met(peer, (TOPIC,)))
         net.run(0.1)
     assert [to for to, _ in net.messages(StreamHeads, 0)] == [1, 2, 3]
+    silent = Net(2)
+    silent.give(0, chain(3))
+    silent.wire = lambda sender, to, message: sender != 1
+    for _ in range(5):
+        silent.tell(0, Met(1, (TOPIC,)))
+    assert len(silent.messages(StreamHeads, 0)) == 1  # until the next period
     quiet = Net(2)
     quiet.tell(0, Met(1, (TOPIC,)))
     assert quiet.sent == []  # a stream that is known to be empty

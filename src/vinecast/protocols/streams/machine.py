@@ -87,6 +87,8 @@ class GapRepair:
         """Where the topics of the next period begin."""
         self._set: set[str] = set()
         """Timers that will fire."""
+        self._met: set[int] = set()
+        """Peers that were met in this period."""
 
     def handle(self, event: RepairEvent, now_us: int) -> list[StreamEffect]:
         """See ``Machine``."""
@@ -271,6 +273,7 @@ class GapRepair:
     def _compare(self) -> list[StreamEffect]:
         """Once a period: tell one peer of each topic how far this node has come; some, where it begins."""
         self._cycle += 1
+        self._met.clear()
         for part in (self._serving, self.standing, self.seeking, self.holders):
             part.begin_period()
         names = list(self.topics)
@@ -304,9 +307,10 @@ class GapRepair:
 
     def _meet(self, peer: int, names: tuple[str, ...]) -> list[StreamEffect]:
         """Compare heads with a peer at once, where few have told of a stream yet: whoever was away need not
-        wait for its turn."""
-        if not self.standing.is_fair(peer):
+        wait for its turn. Once a period each: whoever says it again and again is not answered as often."""
+        if peer in self._met or not self.standing.is_fair(peer):
             return []
+        self._met.add(peer)
         followed = [self.topics[name] for name in names if name in self.topics]
         untold = [t for t in followed if len(t.tales) < ENOUGH and peer not in t.tales and not t.is_quiet]
         tellings = [topic.telling(self.streams, self._cycle) for topic in untold]
