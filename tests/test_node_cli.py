@@ -339,7 +339,7 @@ def test_a_local_network_under_attack(start: Start) -> None:
     assert list(attacks) == list(KINDS)
     for kind, attack in attacks.items():
         assert attack["tried"] > 0, kind
-        # On a machine that is busy elsewhere a flood may be a trickle; tests/test_node_hostile.py has a true one.
+        # A busy machine floods at a trickle; tests/test_node_hostile.py has a true flood.
         allowed = "cards of invented peers", "true events, and one again and again", "a flood of gossip"
         if kind not in allowed:
             assert any(reason.startswith("refused: ") for reason in attack["refused"]), kind
