@@ -137,7 +137,9 @@ class TopicNames:
         key = name_key(owner, check_topic(name))
         value = await self._get(key)
         if not value:
-            whose = "this node's own; somebody else's needs its owner" if owner == self._public else owner.hex()
+            whose = (
+                "this node's own; somebody else's needs its owner" if owner == self._public else owner.hex()
+            )
             raise InputError(f"nobody knows a topic {name!r} of {whose}")
         record = decode_name(value)
         self._learn(value)
