@@ -1,6 +1,10 @@
 """The machines of Vitis, RVR and OPT equal their sweep, bit for bit: tables, gateways, rates, events."""
 
 import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -188,3 +192,20 @@ def test_a_sweep_refuses_what_it_cannot_do() -> None:
     profiles.set_topics(0, np.array([1], dtype=np.int32), np.zeros(1, dtype=np.uint8))
     with pytest.raises(Bug, match="keep the topics"):
         sweep.synchronous_phases()
+
+
+PLAIN = """
+from test_vitis_parity import live_through_it
+print(*(live_through_it(system, 14, 3, cycles=7).digest() for system in ("vitis", "rvr", "opt")))
+"""
+
+
+def test_plain_python_gives_the_same_bits() -> None:
+    environment = {**os.environ, "VINECAST_COMPILE": "0", "PYTHONHASHSEED": "1"}
+    here = str(Path(__file__).parent)
+    environment["PYTHONPATH"] = os.pathsep.join([here, *sys.path])
+    found = subprocess.run(
+        [sys.executable, "-c", PLAIN], env=environment, capture_output=True, text=True, check=True
+    )
+    digests = [live_through_it(system, 14, 3, cycles=7).digest() for system in CONFIGS]
+    assert found.stdout.split() == digests
