@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from vinecast.cli.events import _as_json, _listed, _shown
-from vinecast.node.conduct import GOSSIP_A_CYCLE
 from vinecast.node.net_attacks import KINDS
 
 PATIENCE_S = 60.0
@@ -340,10 +339,9 @@ def test_a_local_network_under_attack(start: Start) -> None:
     assert list(attacks) == list(KINDS)
     for kind, attack in attacks.items():
         assert attack["tried"] > 0, kind
-        allowed = "cards of invented peers", "true events, and one again and again"
-        counted = "a flood of gossip", "a flood of introductions"
-        is_trickle = kind in counted and attack["tried"] < 20 * GOSSIP_A_CYCLE
-        if kind not in allowed and not is_trickle:  # as on a machine that is busy elsewhere
+        # A busy machine floods at a trickle; tests/test_node_hostile.py has a true flood.
+        allowed = "cards of invented peers", "true events, and one again and again", "a flood of gossip"
+        if kind not in allowed:
             assert any(reason.startswith("refused: ") for reason in attack["refused"]), kind
     claims = attacks["claiming another's id"]["refused"]
     assert {"refused: speaks for another peer", "refused: forged card"} <= claims.keys()
