@@ -26,7 +26,7 @@ from vinecast.claims.quasar_points import (
     point_at,
     point_of,
 )
-from vinecast.claims.quasar_runs import CONSTANT, KINDS, Play, Population, degree_for
+from vinecast.claims.quasar_runs import CONSTANT, KINDS, PROPORTION, Play, Population, degree_for
 from vinecast.protocols.directed_walk.sweep import DRAWN, FALSE, NOTICED
 from vinecast.protocols.gravity import GravityConfig
 
@@ -52,12 +52,16 @@ def _needs(*kinds: str, branchings: tuple[int, ...] = (ALL, FEW)) -> Any:
     return plays
 
 
+SHORT = {"MySpace": "MySpace", "constant": str(CONSTANT), "proportional": f"1 in {PROPORTION}"}
+"""Groups, in a legend; copies stand behind them."""
+
+
 def _coverage_figure(setup: Setup, curves: dict[tuple[str, int], dict[int, Point]]) -> Figure:
     """S1 Fig. 3, and what is missed, where differences can be seen. S1 shows the standard deviation of one
     line, "for the latter": groups that grow."""
     reached, missed = [], []
     for (kind, branching), points in curves.items():
-        name, x = f"{GROUP_NAMES[kind]}, {NAMES[branching]}", list(points)
+        name, x = f"{SHORT[kind]}, {branching or 'all'}", list(points)
         mean, std = (np.array([f(point.coverage) for point in points.values()]) for f in (np.mean, np.std))
         low, high = (mean - std, np.minimum(mean + std, 1)) if kind == "proportional" else ([], [])
         reached.append(Series(name, x, mean.tolist(), "line", list(low), list(high)))
