@@ -114,12 +114,24 @@ def test_several_on_the_way_are_asked_and_the_first_member_is_the_parent() -> No
     check(node)
 
 
+def test_a_search_ends_in_time_though_others_begin() -> None:
+    """Where a timer that is set again runs out once, as on a live node: a search must not put it off."""
+    node = tree(1, 2, 3)
+    half = TIMEOUT // 2
+    assert SetTimer("tree.search", TIMEOUT) in node.handle(Subscribe(7), 0)
+    assert not [effect for effect in node.handle(Subscribe(8), half) if isinstance(effect, SetTimer)]
+    assert node.handle(END_SEARCH, TIMEOUT) == [Send(1, TreeJoin(7)), SetTimer("tree.search", half)]
+    assert node.handle(END_SEARCH, TIMEOUT + half) == [Send(1, TreeJoin(8))]
+    assert SetTimer("tree.search", TIMEOUT) in node.handle(Subscribe(9), 2 * TIMEOUT)
+    check(node)
+
+
 def test_when_nobody_is_in_the_tree_the_nearest_that_answered_is_recruited() -> None:
     node = tree(1, 2, 3)
     node.handle(Subscribe(7), 0)
     hear(node, 3, TreeMember(7, False))
     hear(node, 2, TreeMember(7, False))
-    assert node.handle(END_SEARCH, TIMEOUT // 2) == []
+    assert node.handle(END_SEARCH, TIMEOUT // 2) == [SetTimer("tree.search", TIMEOUT - TIMEOUT // 2)]
     check(node)
     assert node.handle(END_SEARCH, TIMEOUT) == [Send(2, TreeJoin(7))]  # 1 has not answered
     check(node)

@@ -84,6 +84,8 @@ class RecruitingTree(MulticastTree):
         self.above: dict[int, tuple[int, ...]] = {}
         """By topic: who comes above the parent."""
         self._told: dict[int, tuple[int, ...]] = {}
+        self._waits = False
+        """Whether the timer of searches is set."""
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
@@ -121,6 +123,7 @@ class RecruitingTree(MulticastTree):
         self.searches.clear()
         self.above.clear()
         self._told.clear()
+        self._waits = False
 
     # Growing.
 
@@ -137,7 +140,10 @@ class RecruitingTree(MulticastTree):
         self.leave_parent(branch)
         self.searches[topic] = Search(dict.fromkeys(ways, False), now_us)
         effects: list[Effect] = [Send(peer, TreeSearch(topic)) for peer in ways]
-        return [*effects, SetTimer(SEARCH_TIMER, self.config.timeout_us)]
+        if not self._waits:
+            self._waits = True
+            effects.append(SetTimer(SEARCH_TIMER, self.config.timeout_us))
+        return effects
 
     def _take_answer(self, sender: int, topic: int, member: bool, now_us: int) -> list[Effect]:
         """Somebody says whether it is in the tree: the first that is will be the parent."""
@@ -157,11 +163,15 @@ class RecruitingTree(MulticastTree):
         return self._ask(branch, [*answered, *search.refused][0], now_us)
 
     def _end_searches(self, now_us: int) -> list[Effect]:
-        """Who has not answered by now is not waited for."""
+        """Who has not answered by now is not waited for; the timer is set for the next search that is due."""
         effects: list[Effect] = []
         due_us = now_us - self.config.timeout_us
         for topic in [topic for topic, search in self.searches.items() if search.since_us <= due_us]:
             effects += self._recruit(self.branches[topic], self.searches[topic], now_us)
+        self._waits = bool(self.searches)
+        if self._waits:
+            first_us = min(search.since_us for search in self.searches.values())
+            effects.append(SetTimer(SEARCH_TIMER, first_us - due_us))
         return effects
 
     def _adopt(self, sender: int, topic: int, now_us: int) -> list[Effect]:
