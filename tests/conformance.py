@@ -442,7 +442,7 @@ SYSTEMS["opt"] = _on_tman("opt", OptConfig, relay_free=True)
 
 
 def _quasar_config(**rest: Any) -> QuasarConfig:
-    layers = {"cyclon": CyclonConfig(period_s=1.0), "gravity": GravityConfig(period_s=1.0)}
+    layers: dict[str, Any] = {"cyclon": CyclonConfig(period_s=1.0), "gravity": GravityConfig(period_s=1.0)}
     return QuasarConfig(polls=12, poll_s=0.45, offer_s=30.0, **layers, **rest)
 
 
