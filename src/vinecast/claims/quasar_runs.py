@@ -145,17 +145,16 @@ def _poll(sweep: QuasarSweep, known: Known, reached: Reached) -> NDArray[np.floa
 
 def farthest(links: NDArray[np.int32], sources: int) -> int:
     """How many hops the farthest node is from some nodes: the diameter, or nearly so."""
-    most = 0
-    for source in range(min(sources, links.shape[0])):
-        reached = np.zeros(links.shape[0] + 1, dtype=np.bool_)  # the last one stands for nobody
+    nodes, most = links.shape[0], 0
+    for source in range(min(sources, nodes)):
+        reached = np.zeros(nodes + 1, dtype=np.bool_)  # the last one stands for nobody
         reached[[source, NOBODY]] = True
         front, hops = np.array([source]), 0
-        while True:
-            front = np.unique(links[front])
-            front = front[~reached[front]]
-            if not front.size:
-                break
+        while front.size:
+            near = np.zeros(nodes + 1, dtype=np.bool_)
+            near[links[front]] = True
+            front = np.flatnonzero(near & ~reached)
             reached[front] = True
             hops += 1
-        most = max(most, hops)
+        most = max(most, hops - 1)
     return most
