@@ -23,6 +23,7 @@ from vinecast.protocols.streams import (
     Hand,
     StreamAck,
     StreamEvents,
+    StreamPush,
     StreamsConfig,
     StreamWant,
     Unfollow,
@@ -182,6 +183,15 @@ def test_what_comes_again_concerns_the_carrier_while_it_travels() -> None:
     durable._travelling.clear()
     assert bring(durable, first, sender=2) == again
     assert sent(again) == []
+
+
+def test_what_its_publisher_pushed_is_still_passed_on_when_it_comes_along_the_carrier() -> None:
+    durable = make()
+    first = event(1, topic=TOPIC)
+    assert sent(run(durable, Received(1, StreamPush(TOPIC, (first,))))) == []
+    assert [to for to, _ in sent(bring(durable, first, sender=2))] == [1, 3]
+    assert sent(bring(durable, first, sender=3)) == []
+    assert sent(run(durable, Received(1, StreamPush(TOPIC, (first,))))) == []
 
 
 def test_a_topic_that_is_left_is_relayed_but_not_kept() -> None:

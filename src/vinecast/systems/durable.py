@@ -239,11 +239,14 @@ class Durable:
         effects: list[DurableEffect] = []
         right = []
         for sealed in message.events:
-            fault = "" if self.repair.intake.knows(message.topic, sealed.cid) else self._fault_of(sealed)
+            known = self.repair.intake.knows(message.topic, sealed.cid)
+            fault = "" if known else self._fault_of(sealed)
             if fault:
                 effects += self._refuse(sender, fault)
-            else:
-                right.append(sealed)
+                continue
+            right.append(sealed)
+            if isinstance(message, StreamPush) and not known:
+                self._travel(sealed)  # its publisher has sent it along the carrier, too, which may be slower
         return effects + self._repair(Received(sender, replace(message, events=tuple(right))))
 
     def _refuse(self, sender: int, fault: str) -> list[DurableEffect]:
