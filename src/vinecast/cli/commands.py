@@ -149,6 +149,9 @@ def bench_sim(arguments: argparse.Namespace) -> int:
         from vinecast.sim.bench_regular import QUICK as QUICK_REGULAR
         from vinecast.sim.bench_regular import Sizes as RegularSizes
         from vinecast.sim.bench_regular import bench_regular
+        from vinecast.sim.bench_vitis import NODES as VITIS_NODES
+        from vinecast.sim.bench_vitis import QUICK as QUICK_VITIS
+        from vinecast.sim.bench_vitis import bench_vitis
 
     title = f"vinecast bench sim --repeat {arguments.repeat}"
     for option in ("nodes", "largest"):
@@ -165,6 +168,9 @@ def bench_sim(arguments: argparse.Namespace) -> int:
     elif arguments.system == "quasar":
         nodes = arguments.nodes or (QUICK_QUASAR if arguments.quick else QUASAR_NODES)
         steps = bench_quasar(nodes, arguments.repeat, arguments.largest)
+    elif arguments.system == "vitis":
+        nodes = arguments.nodes or (QUICK_VITIS if arguments.quick else VITIS_NODES)
+        steps = bench_vitis(nodes, arguments.repeat)
     elif arguments.system == "poldercast":
         sizes = QUICK if arguments.quick else Sizes()
         sizes = replace(sizes, nodes=arguments.nodes or sizes.nodes)

@@ -152,7 +152,7 @@ def _add_bench(commands: Any) -> None:
     _add_markdown(sim)
     sim.add_argument(
         "--system",
-        choices=("cyclon", "poldercast", "poldercast_regular", "quasar"),
+        choices=("cyclon", "poldercast", "poldercast_regular", "quasar", "vitis"),
         default="cyclon",
         help="default: %(default)s; poldercast_regular measures the run of S4 (1,000 nodes, the Skype trace)",
     )
