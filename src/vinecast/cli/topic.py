@@ -51,9 +51,11 @@ def add_topic(commands: Any, command: Command) -> None:
         command,
         "hand-on",
         "let another key speak for a topic; its node takes it over. There is no way back",
-        "vinecast topic hand-on sports 5f0c…9a (of the new owner: 'key' in vinecast stats)",
+        "vinecast topic hand-on sports KEY",
     )
-    hand_on.add_argument("other", metavar="NEW_OWNER_KEY", help="the new owner's key, in hex")
+    hand_on.add_argument(
+        "other", metavar="NEW_OWNER_KEY", help="the new owner's key, in hex: 'key' in its vinecast stats"
+    )
     take_over = _action(
         actions,
         command,
