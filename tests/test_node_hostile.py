@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from live import FAST, Village, live, until, village
 from vinecast.core.errors import RemoteError
 from vinecast.core.machine import NOBODY
-from vinecast.node import conduct
 from vinecast.node.conduct import (
     FAULTS_A_CYCLE,
     GOSSIP_A_CYCLE,
@@ -374,17 +373,14 @@ FLOODS: dict[str, tuple[Callable[[Attacker], Callable[[], Any]], str]] = {
         "forged card",
     ),
     "gossip": (lambda one: partial(encode, one.gossip()), TOO_MUCH_GOSSIP),  # one card: others cost time
-    "introductions": (lambda one: lambda: one.introduction(["a", "b"]), TOO_MUCH_GOSSIP),
+    "introductions": (lambda one: partial(encode, one.introduction(["a", "b"])), TOO_MUCH_GOSSIP),
     "unknown messages": (lambda one: lambda: one.gossip(kind="nonsense"), "unknown kind of message"),
 }
 
 
 @pytest.mark.parametrize("what", FLOODS)
-def test_a_flood_ends_with_the_link_and_the_peer_is_shunned(
-    what: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flood_ends_with_the_link_and_the_peer_is_shunned(what: str) -> None:
     make, reason = FLOODS[what]
-    monkeypatch.setattr(conduct, "GOSSIP_A_CYCLE", 64)  # a machine that is busy elsewhere floods slowly
 
     async def main() -> None:
         async with scene() as found:

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.claims.claim import Figure, Mark, Measured, Panel, Series, Setup
-from vinecast.claims.vitis_network import CONTACTS, config_of, population
+from vinecast.claims.vitis_network import config_of
 from vinecast.core.profiles import Profiles
 from vinecast.core.traffic import unwanted_overall
+from vinecast.sim.bench_vitis import CONTACTS, population
 from vinecast.sim.churn import on_off, read_avt
 from vinecast.sim.metrics import spread_stats
 from vinecast.sim.scenario import find_file

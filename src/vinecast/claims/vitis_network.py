@@ -16,19 +16,17 @@ from vinecast.claims.claim import Setup
 from vinecast.core.profiles import Profiles
 from vinecast.core.traffic import unwanted_overall, unwanted_share
 from vinecast.protocols.tman import TManConfig
+from vinecast.sim.bench_vitis import population
 from vinecast.sim.metrics import spread_stats
-from vinecast.sim.overlay import random_views
 from vinecast.sim.rates import draw_events, power_law
 from vinecast.sim.sample import load_workload
-from vinecast.sim.sweep import SweepEngine
 from vinecast.sim.workload import Subscriptions, pattern
 from vinecast.systems.on_tman_events import Publication
-from vinecast.systems.on_tman_sweep import Config, OnTManSweep
+from vinecast.systems.on_tman_sweep import Config
 from vinecast.systems.opt import OptConfig
 from vinecast.systems.rvr import RvrConfig
 from vinecast.systems.vitis import VitisConfig
 
-CONTACTS = 20
 PATTERNS = ("random", "low", "high")
 TABLE = 15  # S2 §3.6.1
 LONG_LINKS = 1  # S2 §3.6.2: "one predecessor, one successor, and one sw-neighbor"
@@ -124,16 +122,6 @@ def _measure(
     received, weight = publication.received, events[profiles.topics] * (spread.hops > 0)
     hops = float((spread.hops * weight).sum() / max(int(weight.sum()), 1))
     return Found(stats.hit_ratio, hops, unwanted_overall(received), unwanted_share(received), sweep.degrees())
-
-
-def population(
-    config: Config, profiles: Profiles, seed: int, threads: int, online: NDArray[np.int64]
-) -> tuple[OnTManSweep, SweepEngine]:
-    """Nodes that know a few random others."""
-    sweep = OnTManSweep(config, seed, profiles)
-    degree = min(CONTACTS, online.size - 1)
-    sweep.start(online, online[random_views(seed, online.size, degree)].astype(np.int32))
-    return sweep, SweepEngine(sweep, config.period_us, "synchronous", threads)
 
 
 def where(setup: Setup, workload: str) -> str:

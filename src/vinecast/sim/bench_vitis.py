@@ -12,6 +12,7 @@ from itertools import product
 from statistics import median
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vinecast.core.errors import InputError
 from vinecast.core.profiles import Profiles
@@ -22,7 +23,7 @@ from vinecast.sim.overlay import random_views
 from vinecast.sim.sweep import SweepEngine
 from vinecast.sim.workload import pattern
 from vinecast.systems.on_tman_events import Publication
-from vinecast.systems.on_tman_sweep import OnTManSweep
+from vinecast.systems.on_tman_sweep import Config, OnTManSweep
 from vinecast.systems.rvr import RvrConfig
 from vinecast.systems.vitis import VitisConfig
 
@@ -32,18 +33,25 @@ WARM_UP = 20
 """Cycles before any is timed."""
 CYCLE_S, GB = 2.0, 2.0
 """Our targets."""
-CONFIGS = {"Vitis": VitisConfig, "RVR": RvrConfig}
+CONFIGS: dict[str, type[VitisConfig] | type[RvrConfig]] = {"Vitis": VitisConfig, "RVR": RvrConfig}
 PATTERNS = ("random", "high")
+
+
+def population(
+    config: Config, profiles: Profiles, seed: int, threads: int, online: NDArray[np.int64]
+) -> tuple[OnTManSweep, SweepEngine]:
+    """Nodes that know a few random others."""
+    sweep = OnTManSweep(config, seed, profiles)
+    degree = min(CONTACTS, online.size - 1)
+    sweep.start(online, online[random_views(seed, online.size, degree)].astype(np.int32))
+    return sweep, SweepEngine(sweep, config.period_us, "synchronous", threads)
 
 
 def measure_alone(system: str, kind: str, nodes: int, rounds: int, threads: int) -> dict[str, float]:
     """What one population takes, in the process that calls."""
     found = pattern(kind, SEED, nodes, TOPICS, SUBSCRIPTIONS)
     profiles = Profiles.simulated(SEED, found.start, found.topics, found.topic_count)
-    config = CONFIGS[system]()
-    sweep = OnTManSweep(config, SEED, profiles)
-    sweep.start(np.arange(nodes), random_views(SEED, nodes, CONTACTS))
-    engine = SweepEngine(sweep, config.period_us, "synchronous", threads)
+    sweep, engine = population(CONFIGS[system](), profiles, SEED, threads, np.arange(nodes))
     engine.run(WARM_UP)
     cycles = []
     for _ in range(rounds):

@@ -29,22 +29,18 @@ from vinecast.core.machine import NOBODY, SECOND_US
 from vinecast.core.profiles import Profiles
 from vinecast.core.trace import TraceKind
 from vinecast.systems.plain import OwnTopics
-from vinecast.systems.recent import RecentEvents
+from vinecast.systems.recent import RecentEvents, Remembering
 
 NO_LINKS: NDArray[np.int32] = np.full(1, NOBODY, dtype=np.int32)
 """The view of a node that keeps none."""
 
 
 @dataclass(frozen=True, slots=True)
-class DirectConfig:
+class DirectConfig(Remembering):
     """How long a cycle is, and what is remembered."""
 
     period_s: float = limited(60.0, at_least=0.001, at_most=86400.0)
     """Seconds of a cycle: nothing happens in one, but runs are measured in cycles."""
-    remembered: int = limited(8192, at_least=1, at_most=10_000_000)
-    """Events that a node remembers having got, at the most: the network may double them (ours)."""
-    remember_s: float = limited(10.0, at_least=0.001, at_most=86400.0)
-    """Seconds for which an event counts as recent (ours)."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -53,11 +49,6 @@ class DirectConfig:
     def period_us(self) -> int:
         """The length of a cycle in microseconds."""
         return round(self.period_s * SECOND_US)
-
-    @property
-    def remember_us(self) -> int:
-        """For how long an event counts as recent, in microseconds."""
-        return round(self.remember_s * SECOND_US)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ is who is in nobody's view.
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from vinecast.core.config import check, limited
+from vinecast.core.config import check
 from vinecast.core.events import (
     Count,
     Deliver,
@@ -31,25 +31,20 @@ from vinecast.core.events import (
     Subscribe,
     Unsubscribe,
 )
-from vinecast.core.machine import NOBODY, SECOND_US
+from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles, row_of
 from vinecast.core.trace import TraceKind
 from vinecast.protocols.cyclon import Cyclon, CyclonConfig
 from vinecast.systems.plain import OwnTopics
-from vinecast.systems.recent import RecentEvents
+from vinecast.systems.recent import RecentEvents, Remembering
 
 
 @dataclass(frozen=True, slots=True)
-class FloodingConfig:
-    """The links, and who gets events over them."""
+class FloodingConfig(Remembering):
+    """The links, and who gets events over them. (go-libp2p-pubsub remembers for 120 seconds.)"""
 
     relays: bool = False
     """Whether links that do not subscribe to a topic get its events too, and pass them on."""
-    remembered: int = limited(8192, at_least=1, at_most=10_000_000)
-    """Events that a node remembers having seen, at the most; while all of them are recent, a further one is
-    turned away (ours)."""
-    remember_s: float = limited(10.0, at_least=0.001, at_most=86400.0)
-    """Seconds for which an event counts as recent (ours; go-libp2p-pubsub remembers for 120)."""
     cyclon: CyclonConfig = field(default_factory=CyclonConfig)
     """The links."""
 
@@ -60,11 +55,6 @@ class FloodingConfig:
     def period_us(self) -> int:
         """The length of a cycle: Cyclon's period."""
         return self.cyclon.period_us
-
-    @property
-    def remember_us(self) -> int:
-        """For how long an event counts as recent, in microseconds."""
-        return round(self.remember_s * SECOND_US)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ profiles are refreshed and Cyclon asks; after a third of it tables are exchanged
 and whatever the system builds from them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,22 +39,18 @@ from vinecast.protocols.tman import TMan, TManAnswer, TManConfig, TManEcho, TMan
 from vinecast.protocols.tman import machine as tman
 from vinecast.systems import notices
 from vinecast.systems.notices import Notice, Notices, Pull, PulledEvent
-from vinecast.systems.recent import RecentEvents
+from vinecast.systems.plain import OwnTopics
+from vinecast.systems.recent import RecentEvents, Remembering
 
 Topics = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class OnTManConfig:
+class OnTManConfig(Remembering):
     """The two layers below, and how events are remembered and pulled."""
 
     pull_timeout_s: float = limited(1.0, at_least=0.001, at_most=86400.0)
     """Seconds after which an event is asked for elsewhere (ours)."""
-    remembered: int = limited(8192, at_least=1, at_most=10_000_000)
-    """Events that a node remembers having seen, at the most; while all of them are recent, a further one is
-    turned away (ours)."""
-    remember_s: float = limited(10.0, at_least=0.001, at_most=86400.0)
-    """Seconds for which an event counts as recent. It must have come to rest everywhere by then (ours)."""
     cyclon: CyclonConfig = field(default_factory=CyclonConfig)
     """The peer sampling service (S2 §3.6 has Newscast; any will do, §3.2)."""
     tman: TManConfig = field(default_factory=TManConfig)
@@ -97,7 +94,7 @@ class OnTMan:
         self._name = name
         self._scratch = scratch
         self._silence = SilenceMemory()
-        self._own = set(profiles.topics_of(me).tolist())
+        self._topics = OwnTopics(profiles, me, name)
         self._routes: dict[int, list[int]] = {}
         self._routed_at = -1
         self.tman = TMan(
@@ -112,7 +109,7 @@ class OnTMan:
             config.period_us // 3,
             self._meet,
         )
-        recent = RecentEvents(config.remembered, round(config.remember_s * SECOND_US), name)
+        recent = RecentEvents(config.remembered, config.remember_us, name)
         self.notices = Notices(
             name,
             recent,
@@ -185,9 +182,9 @@ class OnTMan:
             case TimerFired(tman.PROFILE_TIMER):
                 return self.tman.exchange_profiles() + self._build()
             case Subscribe(topic):
-                return self._resubscribe(self._own | {topic})
+                return self._resubscribe(self._topics.add, topic)
             case Unsubscribe(topic):
-                return self._resubscribe(self._own - {topic})
+                return self._resubscribe(self._topics.remove, topic)
             case PeerLost(peer):
                 self._silence.note(peer)
                 return self.cyclon.handle(event, now_us) + self.tman.handle(event, now_us)
@@ -210,7 +207,7 @@ class OnTMan:
 
     def subscribes(self, topic: int) -> bool:
         """Whether a topic is one of its own."""
-        return topic in self._own
+        return topic in self._topics
 
     def neighbours(self) -> list[int]:
         """All that it is linked to."""
@@ -240,14 +237,10 @@ class OnTMan:
     def _sample(self) -> tuple[Peers, Ages]:
         return self.cyclon.peers, self.cyclon.ages
 
-    def _resubscribe(self, own: set[int]) -> list[Effect]:
-        topics = np.array(sorted(own), dtype=np.int64)
-        known = topics.size == 0 or (topics[0] >= 0 and topics[-1] < self.profiles.topic_ids.size)
-        if not known or topics.size > TOPICS_MAX:
-            return [Count(f"{self._name}.refused subscription")]
-        if own != self._own:
-            before, after = self.profiles.topics_of(self.me).copy(), topics.astype(np.int32)
-            self._own = own
-            self.profiles.set_topics(self.me, after, np.zeros(after.size, dtype=np.uint8))
+    def _resubscribe(self, change: Callable[[int], list[Effect]], topic: int) -> list[Effect]:
+        before = self.profiles.topics_of(self.me).copy()
+        effects = change(topic)
+        after = self.profiles.topics_of(self.me)
+        if not np.array_equal(before, after):
             self._change_topics(before, after)
-        return []
+        return effects

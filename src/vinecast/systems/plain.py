@@ -1,4 +1,4 @@
-"""What the baselines share: a node's own topics."""
+"""What systems without rings share: a node's own topics."""
 
 import numpy as np
 

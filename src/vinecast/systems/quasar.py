@@ -55,7 +55,7 @@ from vinecast.protocols.gravity import (
 from vinecast.protocols.gravity.machine import TIMER as GRAVITY_TIMER
 from vinecast.systems.plain import OwnTopics
 from vinecast.systems.quasar_poll import POLL_TIMER, Missed, QuasarAnswer, QuasarPoll
-from vinecast.systems.recent import RecentEvents
+from vinecast.systems.recent import RecentEvents, Remembering
 
 HOPS_MAX = 1_000_000  # ours: hops that a message can say it took
 RENEWED = 10  # ours: periods after which a node exchanges one of its links for another
@@ -64,7 +64,7 @@ _SEEK = purpose("quasar.seek")
 
 
 @dataclass(frozen=True, slots=True)
-class QuasarConfig:
+class QuasarConfig(Remembering):
     """The overlay, the filters, the walks, and polling."""
 
     overlay: str = limited("cyclon", one_of=("given", "cyclon"))
@@ -75,11 +75,6 @@ class QuasarConfig:
     """Seconds from one time to the next (ours)."""
     offer_s: float = limited(60.0, at_least=0.001, at_most=86400.0)
     """Seconds for which an event is offered to those who poll (ours)."""
-    remembered: int = limited(8192, at_least=1, at_most=10_000_000)
-    """Events that a node remembers having seen, at the most; while all of them are recent, a further one is
-    turned away (ours)."""
-    remember_s: float = limited(10.0, at_least=0.001, at_most=86400.0)
-    """Seconds for which an event counts as recent (ours)."""
     gravity: GravityConfig = field(default_factory=GravityConfig)
     walk: WalkConfig = field(default_factory=WalkConfig)
     cyclon: CyclonConfig = field(default_factory=lambda: CyclonConfig(period_s=10.0))
@@ -91,11 +86,6 @@ class QuasarConfig:
     def period_us(self) -> int:
         """The length of a cycle: gravity's period."""
         return self.gravity.period_us
-
-    @property
-    def remember_us(self) -> int:
-        """For how long an event counts as recent, in microseconds."""
-        return round(self.remember_s * SECOND_US)
 
     @property
     def offer_us(self) -> int:

@@ -1,9 +1,28 @@
 """Which events came by lately: what a system must not pass on again."""
 
 from collections import OrderedDict
+from dataclasses import dataclass
 
+from vinecast.core.config import limited
 from vinecast.core.events import Count, Effect, Observe
+from vinecast.core.machine import SECOND_US
 from vinecast.core.trace import TraceKind
+
+
+@dataclass(frozen=True, slots=True)
+class Remembering:
+    """What the configuration of a system says of its memory of events."""
+
+    remembered: int = limited(8192, at_least=1, at_most=10_000_000)
+    """Events that a node remembers having seen, at the most; while all of them are recent, a further one is
+    turned away (ours)."""
+    remember_s: float = limited(10.0, at_least=0.001, at_most=86400.0)
+    """Seconds for which an event counts as recent. It must have come to rest everywhere by then (ours)."""
+
+    @property
+    def remember_us(self) -> int:
+        """For how long an event counts as recent, in microseconds."""
+        return round(self.remember_s * SECOND_US)
 
 
 class RecentEvents:
