@@ -365,7 +365,7 @@ def test_one_folder_one_process(tmp_path: Path) -> None:
         """
         store = await Store.open(folder, NODE)
         say("open")
-        sys.stdin.readline()
+        await asyncio.sleep(60)
         """,
     )
     with holder:
