@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance import interests
-from vinecast.claims import CLAIMS, Setup, check_claim, pulsarcast_costs
+from vinecast.claims import CLAIMS, Setup, check_claim, kept, pulsarcast_costs, pulsarcast_runs
 from vinecast.claims.pulsarcast_candidates import CANDIDATES, NUMBER_BYTES, weigh_records
+from vinecast.claims.pulsarcast_runs import CostRun
 from vinecast.core.errors import InputError
 from vinecast.core.interest import make_scratch
 from vinecast.core.profiles import Profiles
 from vinecast.protocols.streams.messages import StreamAck, StreamPush
-from vinecast.sim.costs import METRICS, PAYLOAD, Candidate, Costs, Plan, measure_costs
+from vinecast.sim.costs import METRICS, PAYLOAD, Costs, Plan, measure_costs
 from vinecast.sim.footprint import footprints
 from vinecast.sim.publications import Publications, draw_publications
 from vinecast.sim.reddit import FILE, read_reddit
@@ -253,9 +255,9 @@ def test_small_states_are_small_and_what_is_shared_is_nobodys() -> None:
 def made_up(short: str) -> Any:
     """Costs of four nodes, without a run. short: who does not cover everything"""
 
-    def costs(candidate: Candidate, workload: str, condition: str, setup: Setup) -> Costs:
+    def costs(run: CostRun) -> Costs:
         found = {metric: np.array([4.0, 1.0, 3.0, 2.0]) for metric in METRICS}
-        found["coverage"] = np.array([1.0, np.nan, 1.0, 0.5 if candidate.label == short else 1.0])
+        found["coverage"] = np.array([1.0, np.nan, 1.0, 0.5 if run.system == short else 1.0])
         return found
 
     return costs
@@ -265,11 +267,11 @@ def made_up(short: str) -> Any:
     ("short", "holds"), [("", True), ("PolderCast", True), ("PulsarCast, durable", False)]
 )
 def test_the_table_is_whole(monkeypatch: pytest.MonkeyPatch, short: str, holds: bool) -> None:
-    monkeypatch.setattr(pulsarcast_costs, "_costs", made_up(short))
+    monkeypatch.setattr(kept, "_done", {})
+    monkeypatch.setattr(CostRun, "_costs", made_up(short))
     verdict = check_claim(CLAIMS["PU-5"], Setup("small"))
-    conditions = pulsarcast_costs.CONDITIONS
     rows = verdict.values["table"]["rows"]
-    assert len(rows) == 2 * len(conditions) * len(CANDIDATES) * len(METRICS)
+    assert len(rows) == 2 * 2 * len(CANDIDATES) * len(METRICS)
     assert all(len(row) == len(verdict.values["table"]["headings"]) for row in rows)
     for row in verdict.values["costs"]:
         order = [row[name] for name in pulsarcast_costs.QUANTILES]
@@ -277,7 +279,25 @@ def test_the_table_is_whole(monkeypatch: pytest.MonkeyPatch, short: str, holds: 
     assert verdict.holds == holds
     assert ("PulsarCast, durable (zipf, nodes come and go)" in verdict.measured) == (not holds)
     assert json.dumps(verdict.as_dict(), allow_nan=False)
-    assert len({figure.name for figure in verdict.figures}) == 2 * len(conditions)
+    assert len({figure.name for figure in verdict.figures}) == 2 * 2
+
+
+def test_runs_under_faults_are_told_the_same_from_memory_and_from_a_folder(tmp_path: Path) -> None:
+    once = pulsarcast_runs.FaultRuns("PU-6", "small", 7, 2)
+    there = replace(once, keep=tmp_path)
+    kept.do([there], processes=1)
+    assert kept.is_kept(there)
+    for runs in (once, there):
+        (found,) = runs.run_with([])
+        again = kept.fetch(runs)["outcomes"].tolist()
+        assert found["outcomes"].tolist() == again
+        assert [json.loads(text)["seed"] for text in again] == [7, 8]
+
+
+def test_without_the_trace_the_claim_says_so(tmp_path: Path) -> None:
+    setup = Setup("small", data=tmp_path, workload="reddit", keep=tmp_path / "kept")
+    with pytest.raises(InputError, match=f"needs {FILE}, which is not in"):
+        check_claim(CLAIMS["PU-5"], setup)
 
 
 def test_what_systems_are_like() -> None:

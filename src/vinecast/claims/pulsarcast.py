@@ -8,26 +8,14 @@ seed (sim/faults.py). A claim holds when no promise was broken in any run, nor i
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from vinecast.claims.claim import Claim, Measured, Setup
 from vinecast.claims.pulsarcast_live import name_of, with_live
-from vinecast.sim.faults import (
-    FaultConfig,
-    Outcome,
-    absence,
-    blackout,
-    converged,
-    deaths,
-    hostile,
-    loss_and_restarts,
-    partition,
-)
-from vinecast.sim.faults_names import attacked_names
+from vinecast.claims.pulsarcast_runs import FAULT_SIZES, NAMES, fault_runs, names_outcomes, outcomes_of
+from vinecast.sim.faults import Outcome, converged
 
-SEEDS = {"small": 200, "paper": 2000}
-"""Runs a claim (ours)."""
-SIZES = {"small": FaultConfig(), "paper": FaultConfig(nodes=16, topics=4, events=40)}
 REFUSED = (
     "durable.refused forged event",
     "durable.refused wrong bytes",
@@ -48,19 +36,13 @@ LIVE_REFUSED = (
 """The same on live nodes; to them wrong bytes are an event that was not asked for."""
 
 
-def _runs(setup: Setup, kind: Callable[[FaultConfig, int], Outcome]) -> list[Outcome]:
-    """One run a seed."""
-    first = setup.seed * SEEDS["paper"]
-    return [kind(SIZES[setup.scale], first + run) for run in range(SEEDS[setup.scale])]
-
-
 def _measured(setup: Setup, outcomes: list[Outcome], finds: str) -> Measured:
     """What runs have in common to tell. finds: what all readers had in the end, in words"""
     broken = [outcome for outcome in outcomes if outcome.faults]
     published = sum(outcome.published for outcome in outcomes)
     acknowledged = sum(outcome.acknowledged for outcome in outcomes)
     times = converged(outcomes)
-    size = SIZES[setup.scale]
+    size = FAULT_SIZES[setup.scale]
     found = f"{finds} in all {len(outcomes):,} runs" if not broken else f"broken in {len(broken):,} runs"
     text = (
         f"{found}, {times['median_s']:.2f} s after the last fault in the median, {times['max_s']:.2f} s at "
@@ -78,40 +60,19 @@ def _measured(setup: Setup, outcomes: list[Outcome], finds: str) -> Measured:
     return Measured(text, not broken and acknowledged > 0, values)
 
 
-def _both(claim: str, setup: Setup, kind: Callable[[FaultConfig, int], Outcome], finds: str) -> Measured:
-    """The simulated half of a claim, and the live one."""
-    return with_live(claim, setup, _measured(setup, _runs(setup, kind), finds), finds)
+def _keeps(claim: str, finds: str) -> Callable[[Setup], Measured]:
+    """Measures the simulated half of a claim, and the live one. finds: what must be so in the end"""
 
+    def measure(setup: Setup) -> Measured:
+        return with_live(claim, setup, _measured(setup, outcomes_of(claim, setup), finds), finds)
 
-def same_streams(setup: Setup) -> Measured:
-    """PU-1: 30 % of messages lost, nodes killed and restarted; in every fifth run, all of them at once."""
-
-    def run(config: FaultConfig, seed: int) -> Outcome:
-        return (loss_and_restarts if seed % 5 else blackout)(config, seed)
-
-    return _both("PU-1", setup, run, "equal streams")
-
-
-def survives_deaths(setup: Setup) -> Measured:
-    """PU-2: the publisher and k − 1 holders die at the moment of the k-th acknowledgement."""
-    return _both("PU-2", setup, deaths, "no acknowledged event lost")
-
-
-def converges(setup: Setup) -> Measured:
-    """PU-3: halves that both publish, and heal."""
-    return _both("PU-3", setup, partition, "equal streams")
-
-
-def catches_up(setup: Setup) -> Measured:
-    """PU-4: who was away gets all it missed although all publishers are gone."""
-    return _both("PU-4", setup, absence, "nothing missed")
+    return measure
 
 
 def refuses(setup: Setup) -> Measured:
     """PU-6: one hostile node in each network; and name records stored over an owner's."""
-    outcomes = _runs(setup, hostile)
+    outcomes, names = outcomes_of("PU-6", setup), names_outcomes(setup)
     found = _measured(setup, outcomes, "nothing forged delivered")
-    names = [attacked_names(setup.seed * SEEDS["paper"] + run) for run in range(SEEDS[setup.scale])]
     counted: Counter[str] = Counter()
     for counters in (*(run.counters for run in outcomes), *(run.counters for run in names)):
         counted.update(counters)
@@ -130,13 +91,22 @@ def refuses(setup: Setup) -> Measured:
 CLAIMS = (
     Claim(
         "PU-1", "same streams for all", "identical event sets under 30 % loss and restarts",
-        "SYSTEMS.md §5", same_streams,
+        "SYSTEMS.md §5", _keeps("PU-1", "equal streams"), partial(fault_runs, "PU-1"),
     ),
     Claim(
         "PU-2", "events survive deaths", "those of the publisher and of any k − 1 holders",
-        "SYSTEMS.md §5", survives_deaths,
+        "SYSTEMS.md §5", _keeps("PU-2", "no acknowledged event lost"), partial(fault_runs, "PU-2"),
     ),
-    Claim("PU-3", "partitions heal", "streams converge; time reported", "SYSTEMS.md §5", converges),
-    Claim("PU-4", "catching up", "all that was missed, without publishers", "SYSTEMS.md §5", catches_up),
-    Claim("PU-6", "forgeries", "refused, counted, never delivered", "SYSTEMS.md §5", refuses),
+    Claim(
+        "PU-3", "partitions heal", "streams converge; time reported",
+        "SYSTEMS.md §5", _keeps("PU-3", "equal streams"), partial(fault_runs, "PU-3"),
+    ),
+    Claim(
+        "PU-4", "catching up", "all that was missed, without publishers",
+        "SYSTEMS.md §5", _keeps("PU-4", "nothing missed"), partial(fault_runs, "PU-4"),
+    ),
+    Claim(
+        "PU-6", "forgeries", "refused, counted, never delivered",
+        "SYSTEMS.md §5", refuses, lambda setup: [*fault_runs("PU-6", setup), *fault_runs(NAMES, setup)],
+    ),
 )  # fmt: skip

@@ -7,22 +7,17 @@ is the 100 users of the Reddit trace with a third of its events, and 500 nodes o
 sends millions of messages for them, and the event engine handles one after the other.
 """
 
-import functools
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.claims.claim import Claim, Figure, Measured, Panel, Series, Setup
+from vinecast.claims.kept import fetch
 from vinecast.claims.pulsarcast_candidates import CANDIDATES
+from vinecast.claims.pulsarcast_runs import CHURN, REDDIT, STAY, UNIFORM, ZIPF, CostRun
 from vinecast.core.errors import InputError
-from vinecast.sim.costs import METRICS, Candidate, Costs, Plan, measure_costs
-from vinecast.sim.publications import Publications, draw_publications
-from vinecast.sim.sample import reddit_workload
-from vinecast.sim.workload import Subscriptions, pattern
-from vinecast.sim.zipf import zipf_subscriptions, zipf_weights
+from vinecast.sim.costs import METRICS, Candidate, Costs
 
 QUANTILES = {"median": 50, "p75": 75, "p90": 90, "p95": 95, "p99": 99}  # S3 §5
 HEADINGS = ("workload", "nodes", "system", "each node", "mean", *QUANTILES)
@@ -44,50 +39,21 @@ _PER_UNIT = {
     "coverage_online": 0.01,
 }
 COVERAGES = ("coverage", "coverage_online")
-CONDITIONS = ("stay", "come and go")
-WORKLOADS = ("reddit", "uniform", "zipf")
+WORKLOADS = (REDDIT, UNIFORM, ZIPF)
 
 
-@dataclass(frozen=True, slots=True)
-class _Size:
-    """How large a run is."""
-
-    users: int
-    """Of the Reddit trace; and its first so many events."""
-    written: int
-    nodes: int
-    """Of made workloads, and their topics, subscriptions a node, and events."""
-    topics: int
-    subscriptions: int
-    events: int
-    cycles: int
-    after: int
-
-
-SIZES = {
-    "small": _Size(30, 30, 30, 12, 3, 30, 8, 4),
-    "paper": _Size(100, 4000, 500, 100, 10, 500, 60, 20),
-}
-
-
-def _workload(name: str, setup: Setup) -> tuple[Subscriptions, Publications]:
-    size, seed = SIZES[setup.scale], setup.seed
-    if name == "reddit":
-        read, wrote = reddit_workload(size.users, seed, setup.data)
-        return read, wrote.first(size.written)
-    if name == "uniform":
-        found = pattern("random", seed, size.nodes, size.topics, size.subscriptions)
-        return found, draw_publications(seed, found, size.events)
-    found = zipf_subscriptions(seed, size.nodes, size.topics, size.subscriptions)
-    return found, draw_publications(seed, found, size.events, zipf_weights(size.topics))
-
-
-@functools.lru_cache(maxsize=64)
-def _costs(candidate: Candidate, workload: str, condition: str, setup: Setup) -> Costs:
-    size = SIZES[setup.scale]
-    read, wrote = _workload(workload, setup)
-    plan = Plan(size.cycles, size.after, churn=condition == CONDITIONS[1])
-    return measure_costs(candidate, read, wrote, plan, setup.seed)
+def cost_runs(setup: Setup) -> list[CostRun]:
+    """The runs of the table, row by row. Without its data the Reddit trace is left out."""
+    chosen = [setup.workload] if setup.workload else list(WORKLOADS if setup.data else WORKLOADS[1:])
+    for workload in chosen:
+        if workload not in WORKLOADS:
+            raise InputError(f"PU-5 has the workloads {', '.join(WORKLOADS)}, and not {workload}")
+    return [
+        CostRun(candidate.label, workload, nodes, setup.scale, setup.seed, setup.data, setup.keep)
+        for workload in chosen
+        for nodes in (STAY, CHURN)
+        for candidate in CANDIDATES
+    ]
 
 
 def _stats(metric: str, values: NDArray[np.float64]) -> dict[str, float]:
@@ -103,18 +69,6 @@ def _stats(metric: str, values: NDArray[np.float64]) -> dict[str, float]:
     return {"mean": float(there.mean()), **dict(zip(QUANTILES, found, strict=True))}
 
 
-def _measured(setup: Setup) -> Iterator[tuple[str, str, Candidate, Costs]]:
-    """Workload, condition, system, and what it costs. Without its data the Reddit trace is left out."""
-    chosen = [setup.workload] if setup.workload else list(WORKLOADS if setup.data else WORKLOADS[1:])
-    setup = Setup(setup.scale, setup.seed, data=setup.data)  # all that decides a run
-    for workload in chosen:
-        if workload not in WORKLOADS:
-            raise InputError(f"PU-5 has the workloads {', '.join(WORKLOADS)}, and not {workload}")
-        for condition in CONDITIONS:
-            for candidate in CANDIDATES:
-                yield workload, condition, candidate, _costs(candidate, workload, condition, setup)
-
-
 def costs(setup: Setup) -> Measured:
     """PU-5."""
     rows: list[list[str]] = []
@@ -122,7 +76,8 @@ def costs(setup: Setup) -> Measured:
     texts: dict[tuple[str, str], list[str]] = {}
     short: list[str] = []
     figures = []
-    for workload, condition, candidate, found in _measured(setup):
+    for run in cost_runs(setup):
+        workload, condition, candidate, found = run.workload, run.nodes, run.candidate, fetch(run)
         stats = {metric: _stats(metric, found[metric]) for metric in METRICS}
         for metric in METRICS:
             where = {"workload": workload, "nodes": condition, "system": candidate.label, "metric": metric}
@@ -167,6 +122,6 @@ def _figure(setup: Setup, workload: str, condition: str, candidate: Candidate, f
 CLAIMS = (
     Claim(
         "PU-5", "costs, against direct sending and flooding", "a table; what is durable covers everything",
-        "S3 §5", costs,
+        "S3 §5", costs, cost_runs,
     ),
 )  # fmt: skip
