@@ -33,7 +33,8 @@ def walker(**settings: int) -> Walker:
 
 def go(homes: Homes, walk: Walk, **settings: int) -> tuple[int, Walk, bool] | None:
     rows = np.arange(homes.shape[0], dtype=np.int32)
-    return walker(**settings).go_on(walk, GROUP, homes, (rows + 100, rows))
+    believed = np.full(rows.size, 7, dtype=np.uint8)
+    return walker(**settings).go_on(walk, GROUP, homes, (rows + 100, rows, believed))
 
 
 def walks(count: int = 30) -> list[Walk]:

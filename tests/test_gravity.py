@@ -63,7 +63,7 @@ class Line:
 
     def seen(self, node: int, neighbour: int, other: int) -> list[int]:
         """The levels of a neighbour's home, as a node has it, that hold another node."""
-        peers, rows = self.machines[node].neighbours
+        peers, rows, _ = self.machines[node].neighbours
         home = self.machines[node].homes[rows[peers.tolist().index(neighbour)]]
         mask = levels_with(home, item_of(other), CONFIG.hashes)
         return [level for level in range(CONFIG.depth) if mask >> level & 1]
@@ -166,9 +166,8 @@ def test_a_full_filter_attracts_nothing() -> None:
     machine = started()
     everything = b"\xff" * 192
     assert machine.handle(Received(2, GravityUpdate(2, 0, everything)), 0) == [Count("gravity.too full")]
-    peers, rows = machine.neighbours
-    row = rows[peers.tolist().index(2)]
-    assert not machine.homes[row].any()
+    peers, _, levels = machine.neighbours
+    assert dict(zip(peers.tolist(), levels.tolist(), strict=True)) == {1: 7, 2: 0, 3: 7, 4: 7}
     machine.items = np.array([item_of(0)], dtype=np.uint64)
     machine.handle(TimerFired(TIMER), 1)
     assert np.bitwise_count(machine.home).sum(axis=1).max() <= 3 * CONFIG.hashes  # and poisons nobody
@@ -180,8 +179,10 @@ def test_a_difference_can_fill_a_filter_no_further_than_a_whole_one() -> None:
     machine = started()
     changes = b"".join(place.to_bytes(2, "little") + b"\xff" for place in range(192))
     assert machine.handle(Received(3, GravityUpdate(2, 1, changes)), 0) == [Count("gravity.too full")]
-    peers, rows = machine.neighbours
-    assert not machine.homes[rows[peers.tolist().index(3)]].any()
+    assert machine.neighbours[2].tolist() == [7, 7, 0, 7]
+    sparse = b"".join(place.to_bytes(2, "little") + b"\x00" for place in range(192))
+    assert machine.handle(Received(3, GravityUpdate(3, 2, sparse)), 0) == []  # and back again
+    assert machine.neighbours[2].tolist() == [7, 7, 7, 7]
 
 
 def test_levels_may_be_as_full_as_is_usual_but_level_0_may_not() -> None:

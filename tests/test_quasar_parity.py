@@ -78,7 +78,7 @@ def test_homes_and_events_are_the_same(branching: int, seed: int) -> None:
     twins = Twins(pattern("random", seed, 120, topics=10, subscriptions=1), seed, config)
     for node in range(120):
         machine = twins.machine(node)
-        peers, rows = machine.gravity.neighbours
+        peers, rows, _ = machine.gravity.neighbours
         assert peers.tolist() == [peer for peer in twins.sweep.links[node].tolist() if peer >= 0]
         assert np.array_equal(machine.gravity.home, twins.sweep.homes[node])
         assert np.array_equal(machine.gravity.homes[rows], twins.sweep.homes[peers])

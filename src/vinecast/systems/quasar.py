@@ -239,7 +239,7 @@ class Quasar:
         return effects + sent
 
     def _set_out(self, topic: int, event: int, hops: int, negative: bytes) -> list[Effect]:
-        peers, _ = self.gravity.neighbours
+        peers = self.gravity.neighbours[0]
         walks = self.walker.begin(event, peers, negative)
         return [Send(to, QuasarEvent(topic, event, hops, walk)) for to, walk in walks]
 
@@ -273,7 +273,7 @@ class Quasar:
 
     def _poll(self, now_us: int) -> list[Effect]:
         effects: list[Effect] = [SetTimer(POLL_TIMER, self.config.poll_us)]
-        peers, _ = self.gravity.neighbours
+        peers = self.gravity.neighbours[0]
         for topic in list(self.missed)[: self.config.polls]:
             missed = self.missed[topic]
             self.missed.move_to_end(topic)

@@ -10,6 +10,7 @@ from vinecast.core.rule import word
 from vinecast.protocols.directed_walk.rules import (
     NO_LEVEL,
     Homes,
+    Masks,
     Peers,
     Words,
     copy_key,
@@ -98,16 +99,18 @@ class Walker:
         ]
 
     def go_on(
-        self, walk: Walk, item: int, homes: Homes, neighbours: tuple[Peers, Peers]
+        self, walk: Walk, item: int, homes: Homes, neighbours: tuple[Peers, Peers, Masks]
     ) -> tuple[int, Walk, bool] | None:
         """Where a message on its way goes next, what it carries, and whether it was misled to this node; None
-        if this was its last hop. neighbours: peers, and the rows of their homes"""
-        peers, rows = neighbours
+        if this was its last hop. neighbours: peers, the rows of their homes, and the levels that are
+        believed"""
+        peers, rows, levels = neighbours
         ttl = min(walk.ttl, self.config.ttl) - 1
         if ttl <= 0 or not peers.size:
             return None
         masks = np.empty(peers.size, dtype=np.uint8)
         look(homes, rows, word(item), self._hashes, masks)
+        masks &= levels
         ids, known = self._ids(walk.negative)
         drawn = walk.level if 0 <= walk.level < homes.shape[1] else NO_LEVEL
         place, level, misled = step(

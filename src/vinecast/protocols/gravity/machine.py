@@ -2,7 +2,8 @@
 
 Peers send homes when they like; nothing they send costs more than a filter's worth of work or memory. A home
 of another size, an outdated one, a difference to something that is not here: counted and dropped, the last
-with a question for all of it. A home whose levels are too full is kept without those levels.
+with a question for all of it. Levels of a home that are too full are kept, for the next difference, and not
+used.
 """
 
 import numpy as np
@@ -38,7 +39,7 @@ from vinecast.protocols.gravity.messages import (
     GravityRefuse,
     GravityUpdate,
 )
-from vinecast.protocols.gravity.rules import Homes, Peers, believed, blank, hold_next, hold_own
+from vinecast.protocols.gravity.rules import Homes, Levels, Peers, believed, hold_next, hold_own
 
 TIMER = "gravity"
 
@@ -46,7 +47,7 @@ TIMER = "gravity"
 class Gravity:
     """The machine. ``items`` are what level 0 holds, the node's id among them; whoever wires it keeps them.
 
-    homes: [slot, level, word], what neighbours said and is believed; a neighbour keeps its slot.
+    homes: [slot, level, word], what neighbours said, believed or not; a neighbour keeps its slot.
     """
 
     def __init__(self, config: GravityConfig, me: int) -> None:
@@ -57,8 +58,8 @@ class Gravity:
         self.home: Attenuated = new_filter(config.filter_bytes, config.depth)
         self.version = 0
         self.homes: Homes = np.zeros(shape, dtype=np.uint64)
-        self._said: Homes = np.zeros(shape, dtype=np.uint64)
-        """What neighbours said, believed or not: what differences are to."""
+        self._usable = np.zeros(shape[:2], dtype=np.bool_)
+        """[slot, level], whether it is believed"""
         self._fill = np.zeros(shape[:2])
         self._slot_of: dict[int, int] = {}
         self._free = list(reversed(range(config.degree)))
@@ -69,6 +70,7 @@ class Gravity:
         self._heard_us = [0] * config.degree
         self._peers: Peers = np.zeros(0, dtype=np.int32)
         self._rows: Peers = np.zeros(0, dtype=np.int32)
+        self._levels: Levels = np.zeros(0, dtype=np.uint8)
 
     @property
     def links(self) -> list[int]:
@@ -76,9 +78,10 @@ class Gravity:
         return list(self._slot_of)
 
     @property
-    def neighbours(self) -> tuple[Peers, Peers]:
-        """Neighbours whose homes have come, ascending, and the rows of their homes in ``homes``."""
-        return self._peers, self._rows
+    def neighbours(self) -> tuple[Peers, Peers, Levels]:
+        """Neighbours whose homes have come, ascending; the rows of their homes in ``homes``; and which levels
+        of each are believed: bit n for level n."""
+        return self._peers, self._rows, self._levels
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
@@ -107,7 +110,7 @@ class Gravity:
         slot = self._free.pop()
         self._slot_of[peer] = slot
         self._heard_us[slot], self._told[slot], self._version[slot] = now_us, 0, 0
-        self.homes[slot] = self._said[slot] = 0
+        self.homes[slot], self._usable[slot] = 0, False
         return True
 
     def drop(self, peer: int) -> None:
@@ -120,6 +123,8 @@ class Gravity:
         known = sorted((peer, slot) for peer, slot in self._slot_of.items() if self._version[slot])
         self._peers = np.array([peer for peer, _ in known], dtype=np.int32)
         self._rows = np.array([slot for _, slot in known], dtype=np.int32)
+        bits = np.uint8(1) << np.arange(self.config.depth, dtype=np.uint8)
+        self._levels = (self._usable[self._rows] * bits).sum(axis=1, dtype=np.uint8)
 
     # The node's own home.
 
@@ -144,15 +149,20 @@ class Gravity:
         home = new_filter(config.filter_bytes, config.depth)
         hold_own(home[0], self.items, config.hashes)
         for level in range(1, config.depth):
-            hold_next(home[level], self.homes, self._rows, self._rows.size, level - 1)
+            rows = self._rows[self._usable[self._rows, level - 1]]
+            hold_next(home[level], self.homes, rows, rows.size, level - 1)
         return home
 
     def _answer(self, sender: int) -> list[Effect]:
-        slot = self._slot_of.get(sender)
+        return self.tell(sender) or [Count("gravity.stranger")]
+
+    def tell(self, peer: int) -> list[Effect]:
+        """Tell a neighbour all of it now, if there is something to tell."""
+        slot = self._slot_of.get(peer)
         if slot is None or not self.version:
-            return [Count("gravity.stranger")]
+            return []
         self._told[slot] = self.version
-        return [Send(sender, GravityUpdate(self.version, 0, to_bytes(self.home)))]
+        return [Send(peer, GravityUpdate(self.version, 0, to_bytes(self.home)))]
 
     # The neighbours'.
 
@@ -167,17 +177,16 @@ class Gravity:
         config = self.config
         try:
             if update.base:
-                said = apply_difference(self._said[slot], update.data)
+                said = apply_difference(self.homes[slot], update.data)
             else:
                 said = from_bytes(update.data, config.filter_bytes, config.depth)
         except RemoteError:
             return [Count("gravity.wrong size")]
-        first, self._version[slot], self._heard_us[slot] = not self._version[slot], update.version, now_us
-        self._said[slot], self._fill[slot] = said, fill_of(said)
+        self._version[slot], self._heard_us[slot] = update.version, now_us
+        self.homes[slot], self._fill[slot] = said, fill_of(said)
         usable = believed(self._fill[slot], self._fill[self._others(slot)], config.calm, config.crowded)
-        self.homes[slot] = blank(said, usable)
-        if first:
-            self._list_neighbours()
+        self._usable[slot] = usable
+        self._list_neighbours()
         return [] if usable.all() else [Count("gravity.too full")]
 
     def _others(self, slot: int) -> Peers:

@@ -3,12 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.bloom import Attenuated, Filter, insert, unite
+from vinecast.core.bloom import Filter, insert, unite
 from vinecast.core.rule import rule
 
 Homes = NDArray[np.uint64]
 """[row, level, word]"""
 Peers = NDArray[np.int32]
+Levels = NDArray[np.uint8]
+"""[neighbour], bit n for level n"""
 
 ENOUGH = 3  # ours: neighbours that make a median
 FULLER = 2.0  # ours: so many times as full as its neighbours' are on the whole, a level is not believed
@@ -44,8 +46,3 @@ def believed(
         limit[1:] = np.clip(FULLER * np.median(others, axis=0)[1:], calm, max(calm, crowded))
     usable: NDArray[np.bool_] = fill <= limit
     return usable
-
-
-def blank(bits: Attenuated, usable: NDArray[np.bool_]) -> Attenuated:
-    """A home without the levels that are not used."""
-    return np.where(usable[:, None], bits, np.uint64(0))
