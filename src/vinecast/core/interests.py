@@ -152,18 +152,20 @@ def make_filter(schema: Schema, ranges: Mapping[str, tuple[object, object]]) -> 
     return Filter(schema, tuple(found))
 
 
+def overlap(attribute: Attribute, one: Range | None, two: Range | None) -> tuple[Range | None, ...]:
+    """What two ranges of an attribute both hold: one range, or none."""
+    if one is None or two is None:
+        return (one or two,)
+    first, last = max(one.low_end, two.low_end), min(one.high_end, two.high_end)
+    return (_range(attribute, first, last),) if first <= last else ()
+
+
 def intersection(a: Filter, b: Filter) -> Filter | None:
     """The filter that matches what both match; None if that is nothing."""
     ranges: list[Range | None] = []
     for attribute, one, two in zip(a.schema.attributes, a.ranges, b.ranges, strict=True):
-        if one is None or two is None:
-            ranges.append(one or two)
-            continue
-        first, last = max(one.low_end, two.low_end), min(one.high_end, two.high_end)
-        if first > last:
-            return None
-        ranges.append(_range(attribute, first, last))
-    return Filter(a.schema, tuple(ranges))
+        ranges.extend(overlap(attribute, one, two))
+    return Filter(a.schema, tuple(ranges)) if len(ranges) == len(a.ranges) else None
 
 
 def hull(a: Filter, b: Filter) -> Filter:

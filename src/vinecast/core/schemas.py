@@ -33,7 +33,7 @@ from vinecast.core.records import topic_fault
 
 INTEGER, NUMBER, TIME, STRING = "integer", "number", "time", "string"
 KINDS = (INTEGER, NUMBER, TIME, STRING)
-RESERVED = ("and", "or", "not", "in", "between", "everything")
+RESERVED = ("and", "or", "not", "in", "between", "everything", "nothing")
 """Words of filters, which are no names of attributes."""
 
 ATTRIBUTES_MAX = 32
