@@ -17,7 +17,7 @@ from vinecast.sim.engine import EventEngine
 from vinecast.sim.network import Network, NetworkConfig
 from vinecast.sim.workload import Subscriptions, pattern
 from vinecast.systems.quasar import Quasar, QuasarConfig, QuasarEvent
-from vinecast.systems.quasar_poll import Missed, QuasarAnswer, QuasarPoll
+from vinecast.systems.quasar_poll import ANSWERED_MAX, Missed, QuasarAnswer, QuasarPoll
 from vinecast.systems.quasar_sweep import links_of, random_contacts
 
 GRAVITY = GravityConfig(degree=6, period_s=1.0)
@@ -201,11 +201,38 @@ def test_messages_that_name_what_does_not_exist_are_counted() -> None:
     assert machine.handle(Publish(99, 1), net.engine.now_us)[-1].reason == "no such topic"  # type: ignore[union-attr]
 
 
+def test_whoever_polls_in_anothers_name_gets_it_few_answers() -> None:
+    """A victim that nobody asked for is sent what a member could have had by polling too often."""
+    net = Net(replace(CONFIG, polls=1, poll_s=10.0), CROWD)
+    net.run(4.2)
+    net.publish_all(list(range(120)))
+    member = next(m for m in net.engine.machines if isinstance(m, Quasar) and m.missed)
+    topic, victim = next(iter(member.missed)), (member.me + 1) % 120
+    now_us = net.engine.now_us
+
+    def flood(asker: int, at_us: int) -> list[Effect]:
+        poll = QuasarPoll(topic, asker, b"", Walk(b"", 9))
+        return [effect for _ in range(1000) for effect in member.handle(Received(5, poll), at_us)]
+
+    answers = [effect for effect in flood(victim, now_us) if isinstance(effect, Send)]
+    assert [(send.to, type(send.message)) for send in answers] == [(victim, QuasarAnswer)]
+    assert all(not isinstance(effect, Send) for effect in flood(victim, now_us + 4_999_999))
+    assert [effect for effect in flood(victim, now_us + 5_000_000) if isinstance(effect, Send)]
+    honest = member.handle(Received(5, QuasarPoll(topic, victim + 1, b"", Walk(b"", 9))), now_us)
+    assert isinstance(honest[0], Send)
+
+
+def test_answers_are_bounded_whoever_is_said_to_ask() -> None:
+    book = Missed(0, 60_000_000, 4, 1000)
+    assert sum(book.may_answer(asker, 5) for asker in range(10_000)) == ANSWERED_MAX
+    assert book.may_answer(3, 1005)
+
+
 # What a member knows of a topic.
 
 
 def test_an_offer_does_not_grow_younger_and_reaches_nobody_who_came_later() -> None:
-    first, second, late = (Missed(since_us, 60_000_000, 4) for since_us in (0, 0, 5_000_000))
+    first, second, late = (Missed(since_us, 60_000_000, 4, 0) for since_us in (0, 0, 5_000_000))
     first.has(7, 1_000_000)
     offers = first.offer(b"", 4_000_000)
     ((event, heard_us),) = second.wanted(offers, 4_000_000)
@@ -217,7 +244,7 @@ def test_an_offer_does_not_grow_younger_and_reaches_nobody_who_came_later() -> N
 
 
 def test_books_are_bounded_whatever_is_offered() -> None:
-    book = Missed(0, 60_000_000, 4)
+    book = Missed(0, 60_000_000, 4, 0)
     for event in range(1000):
         book.has(event, event)
     assert len(book.known(1000)) <= 8 * 64

@@ -217,7 +217,8 @@ class Quasar:
                 del self.missed[topic]
         for topic in topics.tolist():
             if topic not in self.missed:
-                self.missed[topic] = Missed(now_us, self.config.offer_us, self.config.asked)
+                rest_us = self.config.poll_us // 2
+                self.missed[topic] = Missed(now_us, self.config.offer_us, self.config.asked, rest_us)
 
     def _exists(self, topic: int) -> bool:
         return 0 <= topic < self.profiles.topic_ids.size
@@ -288,7 +289,10 @@ class Quasar:
         if not self._exists(topic) or not 0 <= poll.asker < self.profiles.peers:
             return [Count("quasar.bad message")]
         if topic in self.topics and not self.walker.is_avoided(poll.walk):
-            return [Send(poll.asker, QuasarAnswer(topic, self.missed[topic].offer(poll.known, now_us)))]
+            missed = self.missed[topic]
+            if not missed.may_answer(poll.asker, now_us):
+                return [Count("quasar.answered already")]
+            return [Send(poll.asker, QuasarAnswer(topic, missed.offer(poll.known, now_us)))]
         item = int(self.profiles.topic_ids[topic])
         onward = self.walker.go_on(poll.walk, item, self.gravity.homes, self.gravity.neighbours)
         if onward is None:

@@ -3,6 +3,10 @@
 Events have no times of their own; a member notes when it first heard of one, and tells with an offer how long
 ago that was, so that an event handed on from poll to poll does not grow younger. Nobody is given what is
 older than its subscription, or than its last start.
+
+A poll says who asks, since it comes from far away, and anybody can say that it is somebody else. So a member
+answers an asker once in a while, and so many askers in that time: whoever polls in another's name gets it no
+more answers than a member that polls a little too often would get.
 """
 
 from collections import OrderedDict
@@ -18,6 +22,7 @@ from vinecast.protocols.directed_walk.walker import pack_ids, unpack_ids
 
 POLL_TIMER = "quasar.poll"
 OFFERED_MAX = 64  # ours: events of a topic that a member offers, or says it has
+ANSWERED_MAX = 256  # ours: askers that a member answers about a topic in half the time from poll to poll
 
 _OFFER = np.dtype([("event", "<u8"), ("age_ms", "<u4")])
 _MS_US = 1000
@@ -48,10 +53,10 @@ class Missed:
     """A member's book on one topic.
 
     since_us: from when on it wants events; offer_us: for how long it offers them; asked: how many members a
-    poll avoids, because they answered lately
+    poll avoids, because they answered lately; rest_us: from one answer to an asker to the next
     """
 
-    def __init__(self, since_us: int, offer_us: int, asked: int) -> None:
+    def __init__(self, since_us: int, offer_us: int, asked: int, rest_us: int) -> None:
         self.since_us = since_us
         self.polls = 0
         """How often it has polled."""
@@ -60,6 +65,9 @@ class Missed:
         self.asked = np.zeros(asked, dtype=np.uint64)
         self.asked_count = 0
         self._offer_us = offer_us
+        self._rest_us = rest_us
+        self._answered_us: OrderedDict[int, int] = OrderedDict()
+        """Asker -> when it was answered, the last one at the end."""
         self._heard: OrderedDict[int, int] = OrderedDict()
         """Event -> when it was first heard of."""
 
@@ -88,6 +96,15 @@ class Missed:
             return False
         self.waiting = False
         self.asked_count = take_in(self.asked, self.asked_count, word(member))
+        return True
+
+    def may_answer(self, asker: int, now_us: int) -> bool:
+        """Whether whoever is said to ask may be answered now; if so, it is noted."""
+        while self._answered_us and now_us - next(iter(self._answered_us.values())) >= self._rest_us:
+            self._answered_us.popitem(last=False)
+        if asker in self._answered_us or len(self._answered_us) >= ANSWERED_MAX:
+            return False
+        self._answered_us[asker] = now_us
         return True
 
     def offer(self, known: bytes, now_us: int) -> bytes:
