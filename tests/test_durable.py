@@ -16,6 +16,7 @@ from vinecast.core.streams import Keep, Kept
 from vinecast.core.streams_checker import StreamChecker
 from vinecast.core.streams_memory import MemoryStreams
 from vinecast.core.trace import TraceKind
+from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.multicast_tree import TreeConfig
 from vinecast.protocols.pastry import PastryConfig
 from vinecast.protocols.streams import (
@@ -28,23 +29,25 @@ from vinecast.protocols.streams import (
     StreamWant,
     Unfollow,
 )
+from vinecast.protocols.tman import TManConfig
 from vinecast.sim.engine import EventEngine
 from vinecast.sim.faults import durable_config
 from vinecast.sim.network import Network, NetworkConfig
 from vinecast.sim.overlay import random_views
 from vinecast.sim.workload import pattern
 from vinecast.systems.durable import Carrier, Durable, DurableEvent, PublishSealed
-from vinecast.systems.durable_carriers import over_tree
+from vinecast.systems.durable_carriers import over_notices, over_tree
 from vinecast.systems.durable_simulated import DurableNodes, FormChecker, topic_name
 from vinecast.systems.scribe import Scribe, ScribeConfig
+from vinecast.systems.vitis import VitisConfig, vitis_machines
 
 TOPIC = topic_name(0)
 
 
-def make(neighbours: list[int] | None = None) -> Durable:
+def make(neighbours: list[int] | None = None, **rest: Any) -> Durable:
     """A durable node that floods what it is told to neighbours."""
     peers = [1, 2, 3] if neighbours is None else neighbours
-    carrier = Carrier(Flooder(peers), (Flood,), lambda topic, now: peers)
+    carrier = Carrier(Flooder(peers), (Flood,), lambda topic, now: peers, **rest)
     durable = Durable(
         StreamsConfig(),
         1,
@@ -258,6 +261,29 @@ def test_over_trees() -> None:
         return make_carrier
 
     trial(carriers, 10)
+
+
+def test_over_notices() -> None:
+    layers: dict[str, Any] = {"cyclon": CyclonConfig(period_s=1.0), "tman": TManConfig(period_s=1.0)}
+    config = VitisConfig(**layers, pull_timeout_s=0.2)
+
+    def carriers(profiles: Profiles) -> Callable[[int], Carrier]:
+        machines = vitis_machines(config, 5, profiles)
+        return lambda node: over_notices(machines(node))
+
+    trial(carriers, 10)
+
+
+def test_who_fetched_what_it_had_asked_for_asks_no_more() -> None:
+    came: list[int] = []
+    durable = make(came=lambda event, now_us: came.append(event))
+    first = event(1, topic=TOPIC)
+    bring(durable, first)
+    bring(durable, first, sender=2)
+    assert came == []  # it travels
+    durable._travelling.clear()
+    bring(durable, first, sender=2)
+    assert came == [first.number]
 
 
 # The checker.

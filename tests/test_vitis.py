@@ -30,7 +30,7 @@ from vinecast.sim.metrics import spread_stats
 from vinecast.sim.overlay import random_views
 from vinecast.sim.sweep import SweepEngine
 from vinecast.sim.workload import pattern, subscribe
-from vinecast.systems.notices import Notice, Notices, Pull, PulledEvent
+from vinecast.systems.notices import ASKED_MAX, Notice, Notices, Pull, PulledEvent, SeekingEvent
 from vinecast.systems.on_tman_events import Publication
 from vinecast.systems.on_tman_sweep import OnTManSweep
 from vinecast.systems.recent import RecentEvents
@@ -141,17 +141,15 @@ def test_an_event_is_told_asked_for_and_carried_once() -> None:
     asked = subscriber.hear(0, Notice(3, 77, 1, False), 0)
     assert asked == [Send(0, Pull(3, 77, 1, False)), SetTimer("notices.pull", 100)]
     assert subscriber.hear(2, Notice(3, 77, 2, False), 0) == []  # it is on its way already
-    assert publisher.hear(1, Pull(3, 77, 1, False), 0) == [Send(1, PulledEvent(3, 77, 1, False))]
-    got = subscriber.hear(0, PulledEvent(3, 77, 1, False), 0)
+    assert publisher.hear(1, Pull(3, 77, 1, False), 0) == [Send(1, PulledEvent(3, 77, 1))]
+    got = subscriber.hear(0, PulledEvent(3, 77, 1), 0)
     assert got == [
         Observe(TraceKind.RECEIVED_FIRST, 3, 77, 0, 1),
         Deliver(3, 77, 1),
         Send(2, Notice(3, 77, 2, False)),
     ]
     assert subscriber.hear(2, Notice(3, 77, 3, False), 0) == []
-    assert subscriber.hear(0, PulledEvent(3, 77, 1, False), 0) == [
-        Observe(TraceKind.RECEIVED_AGAIN, 3, 77, 0, 1)
-    ]
+    assert subscriber.hear(0, PulledEvent(3, 77, 1), 0) == [Observe(TraceKind.RECEIVED_AGAIN, 3, 77, 0, 1)]
 
 
 def test_who_does_not_answer_is_followed_by_the_next_who_told() -> None:
@@ -172,11 +170,11 @@ def test_an_event_without_a_subscriber_in_sight_seeks_the_rendezvous() -> None:
     assert sends(stranger.publish(0, 5, 0)) == [Send(4, Notice(0, 5, 1, True))]
     end = notices([], wants=False)
     end.hear(1, Notice(0, 5, 3, True), 0)
-    assert end.hear(1, PulledEvent(0, 5, 3, True), 0)[-1] == Observe(
+    assert end.hear(1, SeekingEvent(0, 5, 3), 0)[-1] == Observe(
         TraceKind.DROPPED, 0, 5, hops=3, reason="no subscriber known"
     )
     end.hear(1, Notice(0, 6, 3, False), 0)
-    assert end.hear(1, PulledEvent(0, 6, 3, False), 0)[-1] == Count("vitis.not subscribed")
+    assert end.hear(1, PulledEvent(0, 6, 3), 0)[-1] == Count("vitis.not subscribed")
 
 
 def test_no_more_events_are_awaited_than_remembered() -> None:
@@ -184,6 +182,35 @@ def test_no_more_events_are_awaited_than_remembered() -> None:
     for event in range(2):
         assert sends(node.hear(1, Notice(0, event, 1, False), 0))
     assert not sends(node.hear(1, Notice(0, 9, 1, False), 0))
+
+
+def test_who_tells_of_more_than_it_sends_is_not_asked_for_more() -> None:
+    node = notices([], memory=2 * ASKED_MAX)
+    for event in range(ASKED_MAX):
+        assert sends(node.hear(1, Notice(0, event, 1, False), 0))
+    assert node.hear(1, Notice(0, ASKED_MAX, 1, False), 0) == [Count("vitis.told too much")]
+    assert sends(node.hear(2, Notice(0, ASKED_MAX, 1, False), 0))
+    assert node.peers() == {1, 2}
+    node.hear(1, PulledEvent(0, 7, 1), 0)
+    assert sends(node.hear(1, Notice(0, ASKED_MAX + 1, 1, False), 0))
+    node.wake(100)
+    assert node.peers() == set()
+
+
+def test_who_tells_twice_is_asked_once() -> None:
+    node = notices([])
+    for sender in (1, 1, 2, 2):
+        node.hear(sender, Notice(0, 5, 1, False), 0)
+    assert [send.to for now_us in (100, 200, 300) for send in sends(node.wake(now_us))] == [2]
+
+
+def test_what_came_by_other_means_is_not_asked_for() -> None:
+    node = notices([3])
+    node.hear(1, Notice(0, 5, 1, False), 0)
+    node.note(5, 0)
+    assert node.peers() == set()
+    assert node.hear(2, Notice(0, 5, 1, False), 0) == []
+    assert sends(node.hear(1, PulledEvent(0, 5, 1), 0)) == []  # nor passed on
 
 
 # Configuration.

@@ -122,6 +122,8 @@ class Carrier:
     """Its messages that carry an event."""
     neighbours: Callable[[int, int], Sequence[int]]
     """(topic, now) -> the peers next to this node in the topic's overlay."""
+    came: Callable[[int, int], object] = lambda event, now_us: None
+    """(event, now): an event that is sent to the machine is here already, and will not be brought to it."""
 
 
 DurableInput = Event | Kept | Follow | Unfollow | Lower | Keepers | Providers | Met | PublishSealed
@@ -233,6 +235,7 @@ class Durable:
         know it on its way up a tree and not yet on its way down; what is older goes nowhere."""
         if carried.event in self._travelling:
             return self._carry(Received(sender, carried))
+        self.carrier.came(carried.event, self._now_us)
         return [Observe(TraceKind.RECEIVED_AGAIN, carried.topic, carried.event, sender, carried.hops)]
 
     def _receive_events(self, sender: int, message: StreamEvents | StreamPush) -> list[DurableEffect]:

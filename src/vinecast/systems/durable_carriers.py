@@ -5,6 +5,8 @@ from vinecast.core.machine import NOBODY, Machine
 from vinecast.core.profiles import row_of
 from vinecast.protocols.multicast_tree import MulticastTree, TreeEvent, TreePublish
 from vinecast.systems.durable import Carrier
+from vinecast.systems.notices import PulledEvent, SeekingEvent
+from vinecast.systems.on_tman import OnTMan
 from vinecast.systems.poldercast import PolderCast, PolderCastEvent
 
 STRANGERS = 8
@@ -38,3 +40,16 @@ def over_tree(machine: Machine, tree: MulticastTree) -> Carrier:
         return [peer for peer in (branch.parent, *branch.children) if peer != NOBODY]
 
     return Carrier(machine, (TreeEvent, TreePublish), neighbours)
+
+
+def over_notices(machine: OnTMan) -> Carrier:
+    """Notices, as Vitis has them: events are asked for. Neighbours in a topic are those who subscribe to it,
+    and some more whom Cyclon knows."""
+    profiles = machine.profiles
+
+    def neighbours(topic: int, now_us: int) -> list[int]:
+        table, others = profiles.table, machine.cyclon.view.tolist()
+        strangers = [peer for peer in others if row_of(table, peer, topic) >= 0][:STRANGERS]
+        return list(dict.fromkeys([*machine.interested(topic), *strangers]))
+
+    return Carrier(machine, (PulledEvent, SeekingEvent), neighbours, machine.notices.note)

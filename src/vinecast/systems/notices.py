@@ -20,6 +20,9 @@ from vinecast.systems.recent import RecentEvents
 
 TIMER = "notices.pull"
 TELLERS_MAX = 8  # ours: who else could be asked for an event
+ASKED_MAX = 4096
+"""Events that one peer is asked for at a time (ours): who tells of more than it sends keeps nobody else from
+being heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +55,28 @@ class PulledEvent:
     topic: int
     event: int
     hops: int
-    seeking: bool
 
 
-MESSAGES = (Notice, Pull, PulledEvent)
+@dataclass(frozen=True, slots=True)
+class SeekingEvent:
+    """The event itself, while it is seeking."""
+
+    kind: ClassVar[str] = "notices.seeking event"
+    topic: int
+    event: int
+    hops: int
+
+
+Carried = PulledEvent | SeekingEvent
 
 
 class _Wait:
     """An event that was asked for."""
 
-    __slots__ = ("asked_us", "notice", "tellers")
+    __slots__ = ("asked", "asked_us", "notice", "tellers")
 
-    def __init__(self, notice: Notice, asked_us: int) -> None:
+    def __init__(self, asked: int, notice: Notice, asked_us: int) -> None:
+        self.asked = asked
         self.notice = notice
         self.asked_us = asked_us
         self.tellers: list[tuple[int, Notice]] = []
@@ -97,10 +110,22 @@ class Notices:
         self._on_event = on_event
         self._waiting: OrderedDict[int, _Wait] = OrderedDict()
         """event -> what was asked, the one asked for longest first"""
+        self._asked: dict[int, int] = {}
+        """Who was asked -> for how many of these"""
 
     def clear(self) -> None:
         """A restart: nothing that was asked for will come."""
         self._waiting.clear()
+        self._asked.clear()
+
+    def peers(self) -> set[int]:
+        """Who was asked for something, or could be."""
+        return self._asked.keys() | {peer for wait in self._waiting.values() for peer, _ in wait.tellers}
+
+    def note(self, event: int, now_us: int) -> None:
+        """An event is here by other means: it is neither asked for any more nor passed on."""
+        self._end(event)
+        self.recent.take(event, now_us)
 
     def publish(self, topic: int, event: int, now_us: int) -> list[Effect]:
         """The application publishes."""
@@ -112,16 +137,17 @@ class Notices:
             effects.append(Deliver(topic, event, 0))
         return effects + self._pass_on(topic, event, 0, NOBODY, seeking=True)
 
-    def hear(self, sender: int, message: Notice | Pull | PulledEvent, now_us: int) -> list[Effect]:
+    def hear(self, sender: int, message: Notice | Pull | Carried, now_us: int) -> list[Effect]:
         """Somebody tells, asks for, or sends an event."""
         match message:
             case Notice():
                 return self._notice(sender, message, now_us)
             case Pull(topic, number, hops, seeking):
                 if number in self.recent:
-                    return [Send(sender, PulledEvent(topic, number, hops, seeking))]
+                    carried = SeekingEvent if seeking else PulledEvent
+                    return [Send(sender, carried(topic, number, hops))]
                 return [Count(f"{self._name}.asked in vain")]
-            case PulledEvent():
+            case PulledEvent() | SeekingEvent():
                 return self._receive(sender, message, now_us)
 
     def _notice(self, sender: int, notice: Notice, now_us: int) -> list[Effect]:
@@ -129,35 +155,51 @@ class Notices:
             return []
         wait = self._waiting.get(notice.number)
         if wait is not None:
-            if len(wait.tellers) < TELLERS_MAX:
+            known = wait.asked == sender or any(teller == sender for teller, _ in wait.tellers)
+            if not known and len(wait.tellers) < TELLERS_MAX:
                 wait.tellers.append((sender, notice))
             return []
         if len(self._waiting) >= self._waiting_max:
             return self.recent.turned_away(notice.topic, notice.number, sender, notice.hops)
-        effects = [] if self._waiting else [SetTimer(TIMER, self._timeout_us)]
-        self._waiting[notice.number] = _Wait(notice, now_us)
-        return [_ask(sender, notice), *effects]
+        if self._asked.get(sender, 0) >= ASKED_MAX:
+            return [Count(f"{self._name}.told too much")]
+        effects: list[Effect] = [] if self._waiting else [SetTimer(TIMER, self._timeout_us)]
+        return [self._ask(_Wait(sender, notice, now_us)), *effects]
+
+    def _ask(self, wait: _Wait) -> Effect:
+        notice = wait.notice
+        self._waiting[notice.number] = wait
+        self._asked[wait.asked] = self._asked.get(wait.asked, 0) + 1
+        return Send(wait.asked, Pull(notice.topic, notice.number, notice.hops, notice.seeking))
+
+    def _end(self, event: int) -> _Wait | None:
+        """An event is not waited for any more, or not of the one who was asked."""
+        wait = self._waiting.pop(event, None)
+        if wait is not None:
+            self._asked[wait.asked] -= 1
+            if not self._asked[wait.asked]:
+                del self._asked[wait.asked]
+        return wait
 
     def wake(self, now_us: int) -> list[Effect]:
         """The timer fired: who was asked for an event for too long is followed by the next."""
         effects: list[Effect] = []
         late = [n for n, wait in self._waiting.items() if now_us - wait.asked_us >= self._timeout_us]
         for number in late:
-            wait = self._waiting.pop(number)
+            wait = self._end(number)
             effects.append(Count(f"{self._name}.pull unanswered"))
-            if wait.tellers:
-                teller, wait.notice = wait.tellers.pop(0)
+            if wait is not None and wait.tellers:
+                wait.asked, wait.notice = wait.tellers.pop(0)
                 wait.asked_us = now_us
-                self._waiting[number] = wait
-                effects.append(_ask(teller, wait.notice))
+                effects.append(self._ask(wait))
         if self._waiting:
             first = next(iter(self._waiting.values()))
             effects.append(SetTimer(TIMER, max(first.asked_us + self._timeout_us - now_us, 1)))
         return effects
 
-    def _receive(self, sender: int, message: PulledEvent, now_us: int) -> list[Effect]:
+    def _receive(self, sender: int, message: Carried, now_us: int) -> list[Effect]:
         topic, event, hops = message.topic, message.event, message.hops
-        self._waiting.pop(event, None)
+        self._end(event)
         if event in self.recent:
             return [Observe(TraceKind.RECEIVED_AGAIN, topic, event, sender, hops)]
         if not self.recent.take(event, now_us):
@@ -166,7 +208,7 @@ class Notices:
         if self._wants(topic):
             self._on_event(topic)
             effects.append(Deliver(topic, event, hops))
-        return effects + self._pass_on(topic, event, hops, sender, message.seeking)
+        return effects + self._pass_on(topic, event, hops, sender, isinstance(message, SeekingEvent))
 
     def _pass_on(self, topic: int, event: int, hops: int, sender: int, seeking: bool) -> list[Effect]:
         links = self._links(topic)
@@ -179,7 +221,3 @@ class Notices:
         if peer == NOBODY:
             return [Observe(TraceKind.DROPPED, topic, event, hops=hops, reason="no subscriber known")]
         return [Send(peer, Notice(topic, event, hops + 1, True))]
-
-
-def _ask(peer: int, notice: Notice) -> Send:
-    return Send(peer, Pull(notice.topic, notice.number, notice.hops, notice.seeking))

@@ -38,7 +38,7 @@ from vinecast.protocols.cyclon import machine as cyclon
 from vinecast.protocols.tman import TMan, TManAnswer, TManConfig, TManEcho, TManProfile, TManRequest
 from vinecast.protocols.tman import machine as tman
 from vinecast.systems import notices
-from vinecast.systems.notices import Notice, Notices, Pull, PulledEvent
+from vinecast.systems.notices import Notice, Notices, Pull, PulledEvent, SeekingEvent
 from vinecast.systems.plain import OwnTopics
 from vinecast.systems.recent import RecentEvents, Remembering
 
@@ -71,10 +71,15 @@ class OnTManConfig(Remembering):
         """Entries that a message of T-Man can have, the sender's own besides."""
         return self.tman.table_size + self.cyclon.view_size + tman.MET
 
+    @property
+    def candidates_max(self) -> int:
+        """The longest list that is ever chosen, and a quarter of the longest that is chosen from: all
+        neighbours."""
+        return max(self.told_max + 1, (3 * self.tman.table_size + 2 * tman.FANS_MAX) // 4 + 1)
+
     def make_scratch(self, profiles: Profiles) -> Scratch:
         """Working memory that machines of one population share."""
-        most = max(self.told_max + 1, (self.tman.table_size + 2 * tman.FANS_MAX) // 4 + 1)
-        return make_scratch(profiles.peers, profiles.topic_ids.size, 0, most)
+        return make_scratch(profiles.peers, profiles.topic_ids.size, 0, self.candidates_max)
 
 
 class OnTMan:
@@ -159,7 +164,7 @@ class OnTMan:
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
         match event:
-            case Received(sender, Notice() | Pull() | PulledEvent() as message):
+            case Received(sender, Notice() | Pull() | PulledEvent() | SeekingEvent() as message):
                 if not 0 <= message.topic < self.profiles.topic_ids.size:
                     return [Count(f"{self._name}.unknown_topics")]
                 return self.notices.hear(sender, message, now_us)
@@ -216,10 +221,10 @@ class OnTMan:
     def peers_in_use(self) -> set[int]:
         """Everybody in a view, linked, asked or remembered as silent: whose numbers must stay theirs."""
         silent = self._silence.table.peers[0].tolist()
-        known = {*self.cyclon.peers.tolist(), *silent, *self.neighbours()}
-        return (known | {self.cyclon.partner, self.tman.partner}) - {NOBODY}
+        known = {*self.cyclon.peers.tolist(), *silent, *self.neighbours(), *self.tman.told_of()}
+        return (known | self.notices.peers() | {self.cyclon.partner, self.tman.partner}) - {NOBODY}
 
-    def _interested(self, topic: int) -> list[int]:
+    def interested(self, topic: int) -> list[int]:
         """The neighbours that subscribe to a topic."""
         table = self.profiles.table
         return [peer for peer in self.neighbours() if row_of(table, peer, topic) >= 0]

@@ -41,7 +41,7 @@ class Opt(OnTMan):
         return select_covering(self.me, self.config.coverage, count, most, self.profiles.table, self._scratch)
 
     def _links(self, topic: int) -> list[int]:
-        return self._interested(topic)
+        return self.interested(topic)
 
     def _next_hop(self, topic: int) -> int:
         """There is no rendezvous: somebody in the sample who subscribes will do."""

@@ -24,6 +24,7 @@ from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
 from vinecast.core.events import Effect, Event, PeerLost, Received
 from vinecast.core.interest import Scratch, begin_gathering, gather
+from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles, row_of
 from vinecast.core.view import Ages, Peers
 from vinecast.protocols.gateway import Proposals, Proposed, propose
@@ -76,6 +77,13 @@ class VitisProfiles:
             self._weights = Weights(weight, self._weights.total)
         return self._weights
 
+    def reset(self, peer: int) -> None:
+        """A peer's topics are others now: until it speaks it proposes itself, and all of them weigh the
+        same."""
+        topics = int(self._profiles.cnt[peer])
+        self.proposals.say(peer, propose_oneself(peer, topics))
+        self.weights.total[peer] = topics * UNSEEN
+
 
 class Rendezvous(OnTMan):
     """Small-world tables and relay paths: what Vitis and RVR share."""
@@ -110,6 +118,33 @@ class Rendezvous(OnTMan):
     def is_rendezvous(self, topic: int) -> bool:
         """Whether it knows nobody nearer to a topic's place."""
         return self._next_hop(topic) < 0
+
+    def ring(self) -> list[int]:
+        """The next on the circle, going up and going down, as far as it knows: they stand first."""
+        return self.tman.table[:2].tolist()  # type: ignore[no-any-return]
+
+    def ways(self, topic: int) -> list[int]:
+        """Whom an event of a topic would be told to, by whoever has it here."""
+        links = self._route(topic)
+        if links or self.subscribes(topic):
+            return links
+        return [peer for peer in [self._next_hop(topic)] if peer != NOBODY]
+
+    def links(self, topic: int) -> list[int]:
+        """Along whom the events of a topic go; nobody where it has nothing to do with it."""
+        return self._route(topic)
+
+    def is_alone(self, topic: int) -> bool:
+        """Whether it knows nobody else that has to do with a topic; whom it asked for a path does not
+        count."""
+        known = {*self.neighbours(), *self.cyclon.view.tolist()}
+        if any(row_of(self.profiles.table, peer, topic) >= 0 for peer in known):
+            return False
+        return set(self.relays.links(topic)) <= {self._next_hop(topic)}
+
+    def peers_in_use(self) -> set[int]:
+        """See ``OnTMan``."""
+        return super().peers_in_use() | self.relays.peers()
 
     def _select(self, count: int) -> int:
         return select_neighbours(
@@ -161,7 +196,7 @@ class Vitis(Rendezvous):
 
     def _links(self, topic: int) -> list[int]:
         """Interested neighbours and whoever is on a relay path with it (S2 §3.4)."""
-        interested = self._interested(topic)
+        interested = self.interested(topic)
         known = set(interested)
         return interested + [peer for peer in self.relays.links(topic) if peer not in known]
 

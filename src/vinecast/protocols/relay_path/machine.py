@@ -41,6 +41,14 @@ class RelayPaths:
         """Along whom the events of a topic go; empty unless the node is on a path of it."""
         return sorted(self._now.get(topic, {}).keys() | self._before.get(topic, {}).keys())
 
+    def carries(self, topic: int) -> bool:
+        """Whether the node is, or was lately, on a path of a topic."""
+        return topic in self._now or topic in self._before
+
+    def peers(self) -> set[int]:
+        """Everybody along whom some path goes."""
+        return {peer for links in (*self._before.values(), *self._now.values()) for peer in links}
+
     def forget(self, peer: int) -> None:
         """Drop a peer that is known to be gone."""
         for links in (*self._before.values(), *self._now.values()):

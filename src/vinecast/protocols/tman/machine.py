@@ -81,6 +81,10 @@ class TMan:
         near = dict.fromkeys([*self.table.tolist(), *self._sent[1], *self._sent[0]])
         return list(near | dict.fromkeys(sorted(self._fans[0] | self._fans[1])))
 
+    def told_of(self) -> list[int]:
+        """Whom it was introduced to, and would introduce others to; NOBODY among them."""
+        return [*self.met.tolist(), *self._offered.tolist()]
+
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``. The time does not matter to T-Man, only the order of events does."""
         match event:
