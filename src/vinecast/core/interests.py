@@ -286,7 +286,7 @@ class Boxes(NamedTuple):
 
 def boxes_of(schema: Schema, filters: Iterable[Filter]) -> Boxes:
     """The filters' boxes, in their order."""
-    found = [_box_of(one) for one in filters]
+    found = [box_of(one) for one in filters]
     low = np.zeros((len(found), len(schema.attributes)), dtype=np.uint64)
     high, rough = low.copy(), np.zeros(len(found), dtype=np.bool_)
     for row, (lows, highs, is_rough) in enumerate(found):
@@ -294,7 +294,8 @@ def boxes_of(schema: Schema, filters: Iterable[Filter]) -> Boxes:
     return Boxes(low, high, rough)
 
 
-def _box_of(one: Filter) -> tuple[list[int], list[int], bool]:
+def box_of(one: Filter) -> tuple[list[int], list[int], bool]:
+    """A filter's lowest keys and highest keys [attribute], and whether its box is rough."""
     lows, highs, rough = [], [], False
     for attribute, found in zip(one.schema.attributes, one.ranges, strict=True):
         if found is None:
@@ -315,10 +316,10 @@ def _box_of(one: Filter) -> tuple[list[int], list[int], bool]:
 @inner_rule
 def in_box(low: Keys, high: Keys, keys: Keys) -> bool:
     """Whether an event's keys lie in a box. low, high, keys: [attribute]"""
-    inside = True
-    for at in range(keys.size):
-        inside = inside and low[at] <= keys[at] and keys[at] <= high[at]
-    return inside
+    at = 0
+    while at < keys.size and low[at] <= keys[at] and keys[at] <= high[at]:
+        at += 1
+    return at == keys.size
 
 
 @rule

@@ -1,0 +1,223 @@
+"""An index of many filters: which of them match an event, without looking at each.
+
+Every attribute's keys are divided into buckets at ends of the filters' own ranges, so that skew does not
+matter. A bucket has a bit for every filter: whether its range reaches into the bucket. An event lies in one
+bucket of every attribute; the filters whose bits are set in all of these are few more than those that match,
+and their boxes decide. A hundred thousand filters are a row of 12.5 kB a bucket, and an event reads one row
+an attribute. Attributes that no filter constrains have no rows. Where a box is rough (``core/interests``),
+the filter itself decides last.
+
+Buckets are chosen anew when as many filters have come as there were. What is found is exactly what a scan
+over all filters finds.
+"""
+
+import heapq
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vinecast.core.errors import InputError
+from vinecast.core.interests import Filter, box_of, in_box
+from vinecast.core.rule import WORD_MASK, inner_rule, rule, word
+from vinecast.core.schemas import KEY_MAX, Event, Keys, Schema
+
+BUCKETS_MAX = 256
+"""Of one attribute (ours)."""
+_ROOM = 64
+"""For filters at the beginning: one word of bits. Until they are more there is one bucket."""
+
+Bits = NDArray[np.uint64]
+"""[attribute, bucket, word]"""
+
+_S58, _ONE, _NONE, _DE_BRUIJN = word(58), word(1), word(0), word(0x03F7_9D71_B4CB_0A89)
+_PLACES = np.zeros(64, dtype=np.int64)
+"""Where a word's only bit stands, by the upper six bits of its product with a de Bruijn number."""
+for _place in range(64):
+    _PLACES[(0x03F7_9D71_B4CB_0A89 << _place) % 2**64 >> 58] = _place
+
+
+@inner_rule
+def bucket_of(cuts: Keys, key: int) -> int:
+    """In which bucket a key lies: how many cuts it reaches. cuts: [bucket − 1], ascending"""
+    first, last = 0, cuts.size
+    while first < last:
+        middle = (first + last) >> 1
+        if cuts[middle] <= key:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@rule
+def turn_bits(
+    bits: Bits, cuts: NDArray[np.uint64], active: NDArray[np.int64], low: Keys, high: Keys, row: int
+) -> None:
+    """Set a filter's bits where they are not set, and clear them where they are.
+
+    cuts: [attribute, bucket − 1]; active: attributes that have rows; low, high: the filter's box [attribute]
+    """
+    bit = np.uint64(1 << (row & 63))
+    for i in range(active.size):
+        at = active[i]
+        for bucket in range(bucket_of(cuts[at], low[at]), bucket_of(cuts[at], high[at]) + 1):
+            bits[at, bucket, row >> 6] ^= bit
+
+
+@rule
+def build_bits(
+    bits: Bits,
+    cuts: NDArray[np.uint64],
+    active: NDArray[np.int64],
+    low: NDArray[np.uint64],
+    high: NDArray[np.uint64],
+    rows: NDArray[np.int64],
+) -> None:
+    """Set the bits of these filters, where none are set yet. low, high: [filter, attribute]"""
+    for i in range(rows.size):
+        turn_bits(bits, cuts, active, low[rows[i]], high[rows[i]], rows[i])
+
+
+@rule
+def find(
+    bits: Bits,
+    cuts: NDArray[np.uint64],
+    active: NDArray[np.int64],
+    low: NDArray[np.uint64],
+    high: NDArray[np.uint64],
+    keys: Keys,
+    common: NDArray[np.uint64],
+    found: NDArray[np.int64],
+) -> int:
+    """Write down in which boxes an event's keys lie, ascending; how many.
+
+    low, high: [filter, attribute]; common: [word], the filters that there are, and is used up
+    """
+    words = common.size
+    for i in range(active.size):
+        row = bits[active[i], bucket_of(cuts[active[i]], keys[active[i]])]
+        for w in range(words):
+            common[w] &= row[w]
+    count = 0
+    for w in range(words):
+        rest = word(common[w])
+        while rest != _NONE:
+            lowest = rest & ((~rest + _ONE) & WORD_MASK)
+            rest ^= lowest
+            number = w * 64 + int(_PLACES[int(((lowest * _DE_BRUIJN) & WORD_MASK) >> _S58)])
+            if in_box(low[number], high[number], keys):
+                found[count] = number
+                count += 1
+    return count
+
+
+class FilterIndex:
+    """The filters of one schema, each by a number that stays its own until it is removed."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._filters: dict[int, Filter] = {}
+        self._free: list[int] = []
+        """Numbers below the highest given that are nobody's: a heap."""
+        self._rough: set[int] = set()
+        width = len(schema.attributes)
+        self._low = np.zeros((_ROOM, width), dtype=np.uint64)
+        self._high = np.zeros((_ROOM, width), dtype=np.uint64)
+        self._live = np.zeros(_ROOM // 64, dtype=np.uint64)
+        self._common, self._found = np.empty_like(self._live), np.empty(_ROOM, dtype=np.int64)
+        self._cuts = np.zeros((width, 0), dtype=np.uint64)
+        self._active = np.zeros(0, dtype=np.int64)
+        self._opened: set[int] = set()
+        """The same attributes."""
+        self._bits: Bits = np.zeros((width, 1, self._live.size), dtype=np.uint64)
+        self._until_chosen = _ROOM
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def insert(self, one: Filter) -> int:
+        """Take a filter in; its number, the lowest that is free."""
+        if one.schema != self.schema:
+            raise InputError(f"a filter over {one.schema.name} is none over this schema {self.schema.name}")
+        number = heapq.heappop(self._free) if self._free else len(self._filters)
+        full = number >= self._low.shape[0]
+        if full:
+            self._low, self._high = (np.concatenate((a, np.zeros_like(a))) for a in (self._low, self._high))
+            self._live = np.concatenate((self._live, np.zeros_like(self._live)))
+            self._common, self._found = np.empty_like(self._live), np.empty(2 * number, dtype=np.int64)
+        self._low[number], self._high[number], is_rough = box_of(one)
+        if is_rough:
+            self._rough.add(number)
+        self._filters[number] = one
+        self._until_chosen -= 1
+        if full or self._until_chosen == 0:
+            self._turn_live(number)
+            self._choose_buckets()
+        else:
+            self._open_attributes(one)
+            self._turn_live(number)
+            self._turn(number)
+        return number
+
+    def remove(self, number: int) -> None:
+        """Forget a filter."""
+        if number not in self._filters:
+            raise InputError(f"no filter has the number {number}")
+        self._turn(number)
+        self._turn_live(number)
+        del self._filters[number]
+        self._rough.discard(number)
+        heapq.heappush(self._free, number)
+
+    def match(self, event: Event) -> list[int]:
+        """The numbers of the filters that match an event of the schema, ascending."""
+        numbers: list[int] = self.match_keys(self.schema.keys(event)).tolist()
+        if self._rough:
+            return [at for at in numbers if at not in self._rough or self._filters[at].matches(event)]
+        return numbers
+
+    def match_keys(self, keys: Keys) -> NDArray[np.int64]:
+        """The numbers of the filters in whose boxes an event's keys lie, ascending. keys: [attribute]"""
+        self._common[:] = self._live
+        count = find(
+            self._bits, self._cuts, self._active, self._low, self._high, keys, self._common, self._found
+        )
+        return self._found[:count].copy()
+
+    def _turn(self, number: int) -> None:
+        turn_bits(self._bits, self._cuts, self._active, self._low[number], self._high[number], number)
+
+    def _turn_live(self, number: int) -> None:
+        self._live[number >> 6] ^= np.uint64(1 << (number & 63))
+
+    def _open_attributes(self, one: Filter) -> None:
+        """Give rows to the attributes that a filter is the first to constrain: all others reach through."""
+        for at, found in enumerate(one.ranges):
+            if found is not None and at not in self._opened:
+                self._opened.add(at)
+                self._active = np.append(self._active, at)
+                self._bits[at] = self._live
+
+    def _choose_buckets(self) -> None:
+        rows = np.array(sorted(self._filters), dtype=np.int64)
+        width, buckets = len(self.schema.attributes), min(max(rows.size, 1), BUCKETS_MAX)
+        low, high = self._low[rows], self._high[rows]
+        self._cuts = np.full((width, buckets - 1), KEY_MAX, dtype=np.uint64)
+        for at in range(width):
+            cuts = _choose_cuts(low[:, at], high[:, at], buckets - 1)
+            self._cuts[at, : cuts.size] = cuts
+        self._active = np.flatnonzero(((low > 0) | (high < KEY_MAX)).any(axis=0))
+        self._opened = set(self._active.tolist())
+        self._bits = np.zeros((width, buckets, self._live.size), dtype=np.uint64)
+        build_bits(self._bits, self._cuts, self._active, self._low, self._high, rows)
+        self._until_chosen = max(rows.size, _ROOM)
+
+
+def _choose_cuts(low: Keys, high: Keys, count: int) -> Keys:
+    """Where to cut an attribute: at all ends of ranges, if they are few, or evenly among them. [cut]"""
+    ends = np.concatenate((low[low > 0], high[high < KEY_MAX] + np.uint64(1)))
+    cuts = np.unique(ends)
+    if cuts.size > count:
+        ends.sort()
+        cuts = np.unique(ends[np.arange(1, count + 1) * ends.size // (count + 1)])
+    return cuts
