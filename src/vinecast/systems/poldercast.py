@@ -14,7 +14,8 @@ Silence is known to the whole node: a partner that does not answer one layer lea
 for ever, since each looks through the other's view.
 
 A node that publishes without subscribing hands its event to a subscriber that it knows (S0 §4.1 asks
-publishers to subscribe; this spares them that).
+publishers to subscribe; this spares them that). With ``anycast`` it searches for one if it knows none, as
+does a subscriber whose ring stays empty (systems/anycast).
 """
 
 from dataclasses import dataclass, field
@@ -44,18 +45,20 @@ from vinecast.core.events import (
     Unsubscribe,
 )
 from vinecast.core.interest import TOPICS_MAX, Scratch, begin_gathering, gather, gather_one
-from vinecast.core.machine import NOBODY, SECOND_US
+from vinecast.core.machine import NOBODY, SECOND_US, Machine
 from vinecast.core.profiles import Profiles
 from vinecast.core.silence import SilenceMemory
 from vinecast.core.trace import TraceKind
 from vinecast.protocols.cyclon import Cyclon, CyclonConfig
 from vinecast.protocols.cyclon import machine as cyclon
+from vinecast.protocols.gravity.machine import TIMER as GRAVITY_TIMER
 from vinecast.protocols.ringcast import rules as ringcast
 from vinecast.protocols.rings import Rings, RingsAnswer, RingsConfig, RingsRequest
 from vinecast.protocols.rings import machine as rings
 from vinecast.protocols.rings.informed import disagrees
 from vinecast.protocols.vicinity import Vicinity, VicinityAnswer, VicinityConfig, VicinityRequest
 from vinecast.protocols.vicinity import machine as vicinity
+from vinecast.systems.anycast import ANYCAST_MESSAGES, Anycast, AnycastConfig
 from vinecast.systems.recent import RecentEvents
 
 SHORTCUTS = ("both", "mixed", "cyclon", "vicinity")
@@ -89,6 +92,7 @@ class PolderCastConfig:
     cyclon: CyclonConfig = field(default_factory=CyclonConfig)
     vicinity: VicinityConfig = field(default_factory=VicinityConfig)
     rings: RingsConfig = field(default_factory=RingsConfig)
+    anycast: AnycastConfig = field(default_factory=AnycastConfig)
 
     def __post_init__(self) -> None:
         check(self)
@@ -179,6 +183,9 @@ class PolderCast:
             self.vicinity.forget,
             self._silence,
         )
+        self.anycast = None
+        if config.anycast.on:
+            self.anycast = Anycast(config.anycast, seed, me, profiles, self._knows, config.most)
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
@@ -193,6 +200,8 @@ class PolderCast:
                 return self.vicinity.handle(event, now_us) if self.config.with_vicinity else []
             case Received(_, RingsRequest() | RingsAnswer()):
                 return self.rings.handle(event, now_us)
+            case Received(_, said) if isinstance(said, ANYCAST_MESSAGES):
+                return [] if self.anycast is None else self.anycast.handle(event, now_us)
             case Received() | PeerFound():
                 return self.cyclon.handle(event, now_us)
             case TimerFired(name):
@@ -214,10 +223,10 @@ class PolderCast:
         return [effect for layer in self._layers for effect in layer.handle(event, now_us)]
 
     @property
-    def _layers(self) -> tuple[Cyclon, Vicinity, Rings] | tuple[Cyclon, Rings]:
-        if self.config.with_vicinity:
-            return self.cyclon, self.vicinity, self.rings
-        return self.cyclon, self.rings
+    def _layers(self) -> tuple[Machine, ...]:
+        near = (self.vicinity,) if self.config.with_vicinity else ()
+        far = (self.anycast,) if self.anycast is not None else ()
+        return (self.cyclon, *near, self.rings, *far)
 
     @property
     def _topics(self) -> Peers:
@@ -229,11 +238,13 @@ class PolderCast:
             case cyclon.TIMER:
                 self._silence.cycle += 1
                 self.profiles.annotate(self.me, self.rings.coverage(), self.rings.gaps())
-                return self.cyclon.handle(event, now_us)
+                return self.cyclon.handle(event, now_us) + self._search_for_lonely(now_us)
             case vicinity.TIMER:
                 return self.vicinity.handle(event, now_us)
             case rings.TIMER:
                 return self.rings.handle(event, now_us)
+            case _ if name == GRAVITY_TIMER and self.anycast is not None:
+                return self.anycast.handle(event, now_us)
         return []
 
     def peers_in_use(self) -> set[int]:
@@ -244,7 +255,8 @@ class PolderCast:
             self.rings.peers.ravel(),
             self._silence.table.peers[0],
         )
-        return (self.partners() | set(np.concatenate(arrays).tolist())) - {NOBODY}
+        far = set[int]() if self.anycast is None else self.anycast.in_use()
+        return (self.partners() | far | set(np.concatenate(arrays).tolist())) - {NOBODY}
 
     def partner_of(self, timer: str) -> int:
         """Whom the layer of a timer has asked and not heard from yet, or NOBODY."""
@@ -286,12 +298,18 @@ class PolderCast:
         return row is not None and bool((self.rings.carriers(row, now_us) == NOBODY).all())
 
     def _beside_vicinity(self, count: int) -> int:
-        count = self._silence.gather(self._scratch, count, self.cyclon.peers, self.cyclon.ages)
+        count = self._beyond(self._silence.gather(self._scratch, count, self.cyclon.peers, self.cyclon.ages))
         return gather(self._scratch, count, self.rings.peers.ravel(), self.rings.ages.ravel())
 
     def _beside_rings(self, count: int) -> int:
         count = gather(self._scratch, count, self.vicinity.peers, self.vicinity.ages)
-        return self._silence.gather(self._scratch, count, self.cyclon.peers, self.cyclon.ages)
+        return self._beyond(self._silence.gather(self._scratch, count, self.cyclon.peers, self.cyclon.ages))
+
+    def _beyond(self, count: int) -> int:
+        """Add those whom searches found."""
+        if self.anycast is None:
+            return count
+        return self._silence.gather(self._scratch, count, self.anycast.peers, self.anycast.ages)
 
     def _resubscribe(self, topics: Peers) -> list[Effect]:
         known = topics.size == 0 or (topics[0] >= 0 and topics[-1] < self.profiles.topic_ids.size)
@@ -303,7 +321,37 @@ class PolderCast:
         self.rings.resubscribe(before, topics)
         self.profiles.set_topics(self.me, topics.astype(np.int32), self.rings.coverage())
         self._rows = {topic: row for row, topic in enumerate(topics.tolist())}
+        if self.anycast is not None:
+            self.anycast.renew_items()
         return []
+
+    # Searches.
+
+    def search(self, topic: int, now_us: int) -> list[Effect]:
+        """Search for a subscriber of a topic, for whoever is about to publish on it and knows none."""
+        if self.anycast is None or topic in self._rows or self._subscriber(topic, 0, now_us) != NOBODY:
+            return []
+        return self.anycast.search(int(self.profiles.topic_ids[topic]), self.cyclon.view)
+
+    def is_searching(self, topic: int) -> bool:
+        """Whether a search for a subscriber of a topic is under way."""
+        return self.anycast is not None and self.anycast.is_searching(int(self.profiles.topic_ids[topic]))
+
+    def _search_for_lonely(self, now_us: int) -> list[Effect]:
+        """Once a cycle: search for others on topics whose rings are empty."""
+        if self.anycast is None:
+            return []
+        lonely = self._topics[(self.rings.peers == NOBODY).all(axis=1)]
+        return self.anycast.begin_cycle(self.cyclon.view, self.profiles.topic_ids[lonely].tolist(), now_us)
+
+    def _knows(self, item: int, avoided: set[int]) -> int:
+        """A subscriber of a topic, given by its id, in any view; none of those to be avoided, or NOBODY."""
+        for topic in np.flatnonzero(self.profiles.topic_ids == np.uint64(item)).tolist():
+            count = self._beside_vicinity(self._beside_rings(begin_gathering(self._scratch)))
+            for peer in self._list(topic, count).tolist():
+                if int(self.profiles.ids[peer]) not in avoided:
+                    return int(peer)
+        return NOBODY
 
     # Dissemination.
 
@@ -316,7 +364,8 @@ class PolderCast:
             return [published, Deliver(topic, event, 0), *self._forward(row, topic, event, 0, NOBODY, now_us)]
         known = self._subscriber(topic, event, now_us)
         if known == NOBODY:
-            return [published, Observe(TraceKind.DROPPED, topic, event, reason="no subscriber known")]
+            dropped = Observe(TraceKind.DROPPED, topic, event, reason="no subscriber known")
+            return [published, dropped, *self.search(topic, now_us)]
         return [published, Send(known, PolderCastEvent(topic, event, 0))]
 
     def _receive(self, sender: int, message: PolderCastEvent, now_us: int) -> list[Effect]:

@@ -33,6 +33,8 @@ class PolderCastSweep:
         layers = (config.cyclon, config.vicinity, config.rings)
         if len({layer.period_us for layer in layers}) > 1:
             raise InputError("a sweep needs the same period_s for all three layers")
+        if config.anycast.on:
+            raise InputError('anycast.on goes with engine = "event"; a sweep has no searches')
         if profiles.cnt.size and profiles.cnt.max() > TOPICS_MAX:
             raise InputError(f"a node can subscribe to {TOPICS_MAX:,} topics at the most")
         nodes, pool = profiles.peers, profiles.topics.size

@@ -122,8 +122,12 @@ class Walker:
 
     def is_avoided(self, walk: Walk) -> bool:
         """Whether a message does not want to come to this node."""
+        return int(self._own) in self.avoided(walk)
+
+    def avoided(self, walk: Walk) -> set[int]:
+        """The ids of nodes that a message does not want to come to."""
         ids, known = self._ids(walk.negative)
-        return bool((ids[:known] == np.uint64(self._own)).any())
+        return set(ids[:known].tolist())
 
     def _ids(self, negative: bytes) -> tuple[Words, int]:
         most = self.config.negatives
