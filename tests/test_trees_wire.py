@@ -12,6 +12,7 @@ from msgspec import Raw
 from live import live, settled, until, village
 from vinecast.core.errors import RemoteError
 from vinecast.node import trees_wire as wire
+from vinecast.node.carried_topics import CarriedTopics
 from vinecast.node.codec import Codec
 from vinecast.node.config import NodeConfig
 from vinecast.node.events_live import UNKNOWN_WAY
@@ -22,7 +23,7 @@ from vinecast.node.node import Node
 from vinecast.node.peers import PeerBook
 from vinecast.node.pulsarcast_live import CHILD_SHARE, QUESTIONS
 from vinecast.node.topic_numbers import TopicNumbers
-from vinecast.node.trees_codec import TreeCodec, TreeTopics
+from vinecast.node.trees_codec import TreeCodec
 from vinecast.node.wire import TOPICS_MAX, WAY_MAX, Entry, EventFrame, Own, decode, encode, make_card
 from vinecast.protocols.multicast_tree import (
     MulticastTree,
@@ -55,8 +56,8 @@ def book_of(identity: Identity) -> PeerBook:
     return PeerBook(identity.public, identity.sign, verify, "test", 64, 64)
 
 
-def codec_over(book: PeerBook) -> tuple[TreeCodec, TreeTopics]:
-    topics = TreeTopics(book.topics, MulticastTree(TreeConfig(), 0, NoWay()))
+def codec_over(book: PeerBook) -> tuple[TreeCodec, CarriedTopics]:
+    topics = CarriedTopics(book.topics, lambda number: False)
     return TreeCodec(Codec(book), topics), topics
 
 
@@ -96,7 +97,7 @@ def test_what_is_said_is_what_is_heard() -> None:
 def test_numbers_live_as_long_as_somebody_needs_them() -> None:
     topics = TopicNumbers(64)
     tree = MulticastTree(TreeConfig(), 0, NoWay())
-    held = TreeTopics(topics, tree)
+    held = CarriedTopics(topics, tree.branches.__contains__)
     number = held.number_of("news")
     assert number is not None
     tree._subscribe(number, 0)

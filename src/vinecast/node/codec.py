@@ -24,7 +24,8 @@ REFERENCES_MAX = 4096  # ours: cards remembered a link; beyond, they are sent ag
 REFERENCES_FOR = 16  # ours: cycles after which a card is sent again
 
 
-def _weight(card: Card | CardReference) -> int:
+def weight_of(card: Card | CardReference) -> int:
+    """What the names on a card weigh; nothing, where only a reference is sent."""
     return names_bytes(card.topics) if isinstance(card, Card) else 0
 
 
@@ -49,7 +50,7 @@ class Codec:
     def pack(self, to: bytes, message: Message) -> Gossip:
         """A gossip message for a peer. Candidates that the book forgot meanwhile are left out."""
         found: Any = message
-        sent = self._references(to)
+        sent = self.references(to)
         sender = self._book.describe(ME, 0, sent)
         assert sender is not None
         entries, room = [], ENTRIES_BYTES
@@ -57,7 +58,7 @@ class Codec:
             entry = self._book.describe(number, age, sent) if number != NOBODY and room > 0 else None
             if entry is not None:
                 entries.append(entry)
-                room -= len(entry.gaps) + len(entry.coverage) + _weight(entry.card)
+                room -= len(entry.gaps) + len(entry.coverage) + weight_of(entry.card)
         return Gossip(message.kind, found.cycle, sender, tuple(entries))
 
     def unpack(self, peer: bytes, frame: Gossip) -> tuple[int, Message]:
@@ -81,12 +82,12 @@ class Codec:
 
     def describe(self, to: bytes, numbers: Iterable[int]) -> tuple[Entry, ...]:
         """The cards of some peers for another one, without what they say of their rings."""
-        sent, entries, room = self._references(to), [], ENTRIES_BYTES
+        sent, entries, room = self.references(to), [], ENTRIES_BYTES
         for number in islice(numbers, ENTRIES_MAX):
-            entry = self._book.describe(number, 0, sent) if room > 0 else None
+            entry = self._book.describe(number, AGE_MAX, sent, rings=False) if room > 0 else None
             if entry is not None:
-                entries.append(Entry(entry.card, AGE_MAX, b"", b""))
-                room -= _weight(entry.card)
+                entries.append(entry)
+                room -= weight_of(entry.card)
         return tuple(entries)
 
     def meet(self, peer: bytes, entries: Iterable[Entry]) -> tuple[int, ...]:
@@ -94,7 +95,7 @@ class Codec:
         met = [self._book.meet(entry, peer) for entry in entries]
         return tuple([number for number in met if number != NOBODY])
 
-    def _references(self, to: bytes) -> dict[bytes, int]:
+    def references(self, to: bytes) -> dict[bytes, int]:
         """The cards that a peer has had over the link as it is now."""
         cycle = self._book.cycle
         sent = self._sent.setdefault(to, {})

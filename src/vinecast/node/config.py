@@ -25,12 +25,38 @@ EVENT_BYTES_MAX = BLOCK_BYTES_MAX + SEAL_BYTES_MAX + 64
 """The largest frame that an event can need."""
 
 
+VITIS_TABLE_MAX = 128
+"""Entries of a live table at the most (ours): a message has room for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class VitisSettings:
+    """What can be set for Vitis: S2's parameters."""
+
+    table_size: int = limited(15, at_least=4, at_most=VITIS_TABLE_MAX)
+    """Entries in the routing table, however many topics the node has (S2 §3.6.1: 15)."""
+    long_links: int = limited(1, at_least=0, at_most=VITIS_TABLE_MAX - 2)
+    """Those of them at random distances, besides the two of the ring (S2 §3.6.2: one)."""
+    gateway_hops: int = limited(5, at_least=1, at_most=64)
+    """A gateway speaks for nodes so many hops away, at the most (S2 §3.6.1: d = 5)."""
+    pull_timeout_s: float = limited(1.0, at_least=0.01, at_most=60.0)
+    """Seconds after which an event is asked for elsewhere."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.long_links + 2 > self.table_size:
+            raise InputError(
+                f"long_links + 2 must be at most table_size ({self.table_size}), not {self.long_links + 2}"
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
     """What can be set. The defaults are ours, and fit some hundreds of nodes on one network."""
 
     system: str = limited("poldercast", one_of=tuple(SYSTEMS))
-    """What carries events: PolderCast's rings, or PulsarCast's trees. Nodes of another system are refused."""
+    """What carries events: PolderCast's rings, PulsarCast's trees, or Vitis' clusters and relay paths. Nodes
+    of another system are refused."""
     period_s: float = limited(1.0, at_least=0.01, at_most=3600.0)
     """Seconds between two exchanges of each gossip layer, or two heartbeats of a tree."""
     fanout: int = limited(2, at_least=1, at_most=64)
@@ -69,6 +95,7 @@ class NodeConfig:
     holders: int = limited(1, at_least=0, at_most=20)
     """Other nodes that must hold a durable event before its publisher gets the receipt; where there are
     fewer, as many as there are."""
+    vitis: VitisSettings = field(default_factory=VitisSettings)
     retention: Retention = field(default_factory=lambda: Retention(bytes=STREAM_BYTES))
     """How much of the stream of each topic is kept."""
     transport: TransportConfig = field(default_factory=TransportConfig)
@@ -83,6 +110,11 @@ class NodeConfig:
             )
         if self.regularity != "off" and self.system != "poldercast":
             raise InputError(f'regularity = "{self.regularity}" needs system = "poldercast"')
+
+    @property
+    def strangers(self) -> int:
+        """Numbers for peers of whom only the name is known: Vitis' gateways may be far away."""
+        return self.peers if self.system == "vitis" else 0
 
     @property
     def slotting(self) -> RegularityConfig | None:

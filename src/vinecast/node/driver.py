@@ -9,7 +9,7 @@ reason.
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from vinecast.core.errors import InputError, RemoteError
@@ -57,6 +57,7 @@ from vinecast.node.wire import (
     decode,
     encode,
 )
+from vinecast.systems.notices import Pull
 
 log = logging.getLogger("vinecast.node")
 
@@ -98,6 +99,7 @@ class Driver(Participation):
             config.topics,
             self._in_use,
             config.slotting.slots if config.slotting is not None else 0,
+            config.strangers,
         )
         self._clock = clock
         self.system = make_system(config, seed, network, self.book, self)
@@ -318,6 +320,8 @@ class Driver(Participation):
     def _send(self, to: int, message: Message) -> bool:
         if to == NOBODY:
             return False
+        if self.system.send_later(to, message):
+            return True
         return self.send_frame(to, self.system.encode(self.book.id_of(to), message))
 
     def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
@@ -333,6 +337,12 @@ class Driver(Participation):
             self.counters["dropped: peer cannot take more"] += things
         return sent
 
+    def answer(self, sender: int, pulls: Sequence[Pull]) -> None:
+        """Let the machine answer a peer that asks for events by number: those of streams are kept apart."""
+        others = self.events.answer(sender, pulls)
+        if others:
+            self.streams.answer(sender, others)
+
     def _fire(self, name: str) -> None:
         if name in STREAM_TIMERS:
             self.streams.fire(name)
@@ -341,6 +351,7 @@ class Driver(Participation):
             self._begin_cycle()
         self.system.begin(name)
         self.handle(TimerFired(name))
+        self.system.release()
         regular = self.book.regular
         if regular is not None and regular.own_pattern(ME) != self.book.card.pattern:
             self._renew(self.book.topics_of(ME))

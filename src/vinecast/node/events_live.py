@@ -4,7 +4,7 @@ What is sent of the events that are handled together shares frames (``node/outbo
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from vinecast.core.blocks import cid_of
@@ -12,11 +12,13 @@ from vinecast.core.errors import RemoteError
 from vinecast.core.events import Deliver, Effect, Event, Publish, Received, Send
 from vinecast.core.seals import SealChecker, Sealed, event_number, read_sealed
 from vinecast.node.conduct import Misunderstanding
+from vinecast.node.events_at_hand import EventsAtHand
 from vinecast.node.outbox import Outbox, Parcel
 from vinecast.node.peers import PeerBook
 from vinecast.node.replays import Replays
 from vinecast.node.system_live import LiveSystem
 from vinecast.node.wire import EventFrame
+from vinecast.systems.notices import Pull
 
 UNKNOWN_WAY = "events in a message of another system"
 
@@ -61,10 +63,11 @@ class LiveEvents:
         self._checker, self._deliver = checker, deliver
         self.replays = Replays()
         self._outbox = Outbox(host.send_frame)
+        self._at_hand = EventsAtHand() if system.pulls else None
 
     def publish(self, hand: Iterable[Sealed]) -> list[int]:
-        """Send events of one's own on their way; how many peers each was handed to."""
-        parcels = []
+        """Send events of one's own on their way; how many peers each was handed to, or told of."""
+        hand, parcels = list(hand), []
         try:
             for sealed in hand:
                 parcel = Parcel(sealed.block, sealed.seal.to_bytes())
@@ -78,8 +81,23 @@ class LiveEvents:
                 finally:
                     self._book.topics.leave(number)
         finally:
+            told = self._system.release()
             self._outbox.flush()
+        if told:
+            return [told.get(sealed.number, 0) for sealed in hand]
         return [parcel.taken for parcel in parcels]
+
+    def answer(self, sender: int, pulls: Sequence[Pull]) -> list[Pull]:
+        """Send a peer the events that it asks for; what is left of them, since it is not at hand."""
+        left = []
+        for pull in pulls:
+            kept = self._at_hand.get(pull.number) if self._at_hand is not None else None
+            if kept is None:
+                left.append(pull)
+            else:
+                self._handle(*kept, Received(sender, pull))
+        self._outbox.flush()
+        return left
 
     def take(self, peer: bytes, frame: EventFrame) -> None:
         """Events of a peer: what is wrong with one of them ends it, what is not wanted is left out."""
@@ -121,6 +139,8 @@ class LiveEvents:
     def _handle(self, sealed: Sealed, parcel: Parcel, event: Event) -> None:
         """Handle something about one event; what is sent of it waits in the outbox."""
         ways = self._ways
+        if self._at_hand is not None:
+            self._at_hand.put(sealed, parcel)
         for effect in self._machine.handle(event, self._host.now_us()):
             match effect:
                 case Send(to, message, otherwise) if (way := ways.get(type(message))) is not None:

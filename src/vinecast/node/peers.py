@@ -86,11 +86,15 @@ class PeerBook:
         topics: int,
         in_use: Callable[[], Iterable[int]] = tuple,
         slots: int = 0,
+        strangers: int = 0,
     ) -> None:
-        """slots: of a cycle of recurring behaviour; 0 where regularity does not matter"""
-        self.profiles = Profiles.live(peers, topics)
-        self.points = self.profiles.ids = np.zeros(peers, dtype=np.uint64)
+        """slots: of a cycle of recurring behaviour; 0 where regularity does not matter
+        strangers: numbers above all others that the system gives to whom it knows by name only"""
+        self.profiles = Profiles.live(peers + strangers, topics)
+        self.points = self.profiles.ids = np.zeros(peers + strangers, dtype=np.uint64)
         """Where peers are: the first 64 bits of their ids. [peer]"""
+        self.on_topics: Callable[[int], object] | None = None
+        """Told whenever another peer's topics were replaced."""
         self.regular = RegularBook(self.profiles, slots) if slots else None
         self.topics = TopicNumbers(topics)
         self.counters: Counter[str] = Counter()
@@ -169,6 +173,15 @@ class PeerBook:
         """What a peer subscribes to, in order."""
         card = self._cards[number]
         return card.topics if card is not None else ()
+
+    def has(self, number: int, version: int) -> bool:
+        """Whether the card of a peer that is held is of a version."""
+        card = self._cards[number]
+        return card is not None and card.version == version
+
+    def order_of(self, number: int) -> NDArray[np.int64]:
+        """For each topic of a peer's profile, in order: which of its card's that is."""
+        return self._order[number]
 
     def known(self) -> list[int]:
         """The numbers of all peers that are known, other than one's own."""
@@ -307,6 +320,8 @@ class PeerBook:
         self.profiles.set_topics(number, topics, np.zeros(topics.size, dtype=np.uint8))
         if self.regular is not None and number != ME:
             self.regular.reset_rings(number)
+        if self.on_topics is not None and number != ME:
+            self.on_topics(number)
 
     def _make_room(self) -> None:
         """Forget those whom no view holds any more."""
@@ -328,10 +343,12 @@ class PeerBook:
 
     # Telling others.
 
-    def describe(self, number: int, age: int, sent: dict[bytes, int] | None = None) -> Entry | None:
+    def describe(
+        self, number: int, age: int, sent: dict[bytes, int] | None = None, rings: bool = True
+    ) -> Entry | None:
         """The entry for a peer; a reference where ``sent`` says that the card was sent (and notes it if not).
 
-        None for a peer without a card.
+        None for a peer without a card. rings: whether to say what is known of its rings
         """
         card = self._cards[number]
         if card is None:
@@ -343,11 +360,13 @@ class PeerBook:
                 named = CardReference(peer, card.version)
             else:
                 sent[peer] = card.version
-        rings = self._rings_of(number, len(card.topics), self.profiles.table)
+        if not rings:
+            return Entry(named, min(age, AGE_MAX), b"", b"")
+        told = self._rings_of(number, len(card.topics), self.profiles.table)
         if self.regular is None:
-            return Entry(named, min(age, AGE_MAX), *rings)
+            return Entry(named, min(age, AGE_MAX), *told)
         regular = self._rings_of(number, len(card.topics), self.regular.shared.table)
-        return Entry(named, min(age, AGE_MAX), *rings, *regular)
+        return Entry(named, min(age, AGE_MAX), *told, *regular)
 
     def _rings_of(self, number: int, count: int, table: Table) -> tuple[bytes, bytes]:
         """What is known of a peer's rings, in the order of its card."""

@@ -14,7 +14,7 @@ from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
 from vinecast.node.codec import Codec
 from vinecast.node.config import PATIENCE_PERIODS, NodeConfig
 from vinecast.node.peers import ME, PeerBook
-from vinecast.node.system_live import Host, LiveSystem
+from vinecast.node.system_live import NOT_TOLD, Host, LiveSystem
 from vinecast.node.wire import Gossip, Own, encode
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.cyclon import machine as cyclon
@@ -81,7 +81,7 @@ class LivePolderCast:
 
     table = None
     first_timer, last_timer = cyclon.TIMER, rings.TIMER
-    gossips = True
+    gossips, pulls = True, False
 
     def __init__(self, config: NodeConfig, seed: int, book: PeerBook, host: Host) -> None:
         own = poldercast_config(config)
@@ -147,10 +147,15 @@ class LivePolderCast:
         """See ``LiveSystem``."""
         self._reachable.discard(topic)
 
-    def release(self) -> None:
+    def release(self) -> Mapping[int, int]:
         """See ``LiveSystem``: nothing was taken that is not its own."""
+        return NOT_TOLD
 
     # Messages.
+
+    def send_later(self, to: int, message: Message) -> bool:
+        """See ``LiveSystem``: nothing waits."""
+        return False
 
     def encode(self, to: bytes, message: Message) -> bytes:
         """See ``LiveSystem``."""

@@ -5,7 +5,7 @@ topics that they do not subscribe to, so that events are taken for every tree in
 and for any topic while they are on their way to a tree.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vinecast.core.errors import RemoteError
@@ -13,6 +13,7 @@ from vinecast.core.events import Message, Received
 from vinecast.core.machine import NOBODY
 from vinecast.core.names import NameChecker
 from vinecast.node import trees_wire as wire
+from vinecast.node.carried_topics import CarriedTopics
 from vinecast.node.codec import Codec
 from vinecast.node.conduct import Misunderstanding
 from vinecast.node.config import PATIENCE_PERIODS, NodeConfig
@@ -22,8 +23,8 @@ from vinecast.node.peers import ME, TOPICS_EACH, PeerBook
 from vinecast.node.questions import Questions
 from vinecast.node.streams_codec import TableCodec
 from vinecast.node.streams_wire import encode_other
-from vinecast.node.system_live import Host, LiveSystem
-from vinecast.node.trees_codec import DOWN, TreeCodec, TreeTopics
+from vinecast.node.system_live import NOT_TOLD, Host, LiveSystem
+from vinecast.node.trees_codec import DOWN, TreeCodec
 from vinecast.node.wire import TOPICS_MAX, Gossip, Own
 from vinecast.protocols.kademlia import MESSAGES as TABLE_MESSAGES
 from vinecast.protocols.kademlia import point_of
@@ -68,7 +69,7 @@ class LivePulsarCast:
     """See ``LiveSystem``."""
 
     first_timer = last_timer = TIMER
-    gossips = False
+    gossips, pulls = False, False
 
     def __init__(self, config: NodeConfig, seed: int, network: str, book: PeerBook, host: Host) -> None:
         book.profiles.topic_ids = book.topics.place(lambda topic: point_of(keeper_key(network, topic)))
@@ -78,12 +79,11 @@ class LivePulsarCast:
         self.carrier = over_tree(self.machine, self._tree)
         self.codec = Codec(book)
         self._host, self._book = host, book
-        self._topics = TreeTopics(book.topics, self._tree)
+        self._topics = CarriedTopics(book.topics, self._tree.branches.__contains__)
         self._table_codec, self._tree_codec = TableCodec(self.codec), TreeCodec(self.codec, self._topics)
         self._questions = Questions(QUESTIONS)
         self._child_max = config.topics // CHILD_SHARE
-        self.subscribes, self.release = self._tree.subscribed, self._topics.release
-        self.keep_topic = self._topics.keep
+        self.subscribes, self.keep_topic = self._tree.subscribed, self._topics.keep
 
     # Peers.
 
@@ -159,7 +159,16 @@ class LivePulsarCast:
         number = self._topics.member(name)
         return self._topics.number_of(name) if number is None and way != DOWN else number
 
+    def release(self) -> Mapping[int, int]:
+        """See ``LiveSystem``."""
+        self._topics.release()
+        return NOT_TOLD
+
     # Messages.
+
+    def send_later(self, to: int, message: Message) -> bool:
+        """See ``LiveSystem``: nothing waits."""
+        return False
 
     def encode(self, to: bytes, message: Message) -> bytes:
         """See ``LiveSystem``."""

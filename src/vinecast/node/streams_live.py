@@ -8,7 +8,7 @@ fetched later.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from vinecast.core.blocks import cid_of
 from vinecast.core.errors import RemoteError
@@ -58,6 +58,7 @@ from vinecast.protocols.streams import Keepers as KeptBy
 from vinecast.protocols.streams.machine import PERIOD
 from vinecast.protocols.streams.machine import TIMERS as REPAIR_TIMERS
 from vinecast.systems.durable import Durable, DurableEffect, DurableEvent, DurableInput, PublishSealed
+from vinecast.systems.notices import Pull
 
 TIMERS = frozenset({*REPAIR_TIMERS, TIMER, JOIN_TIMER, TIMEOUT_TIMER})
 """Timers that are fired here."""
@@ -190,10 +191,10 @@ class LiveStreams:
                     if number is not None:
                         topics.leave(number)
         finally:
-            self._outbox.flush()
+            told = self._flush()
         for topic in dict.fromkeys(sealed.record.topic for sealed in hand):
             self._want_keepers(topic)
-        return [parcel.taken for parcel in parcels]
+        return [parcel.taken + told.get(one.number, 0) for one, parcel in zip(hand, parcels, strict=True)]
 
     def do(self, begin: Callable[[Kademlia, int], list[Effect]]) -> None:
         """Have Kademlia do something."""
@@ -256,8 +257,14 @@ class LiveStreams:
             else:
                 self._take_stream(peer, sender, inner)
         finally:
-            self._system.release()
-            self._outbox.flush()
+            self._flush()
+
+    def answer(self, sender: int, pulls: Sequence[Pull]) -> None:
+        """Send a peer the events that it asks for, of those that travel through this node."""
+        if not self._stopped:
+            for pull in pulls:
+                self._tell(Received(sender, pull))
+            self._flush()
 
     def fire(self, name: str) -> None:
         """A timer ran out."""
@@ -269,7 +276,7 @@ class LiveStreams:
                 self._begin_period()
         else:
             self._carry_table(self.keepers.handle(TimerFired(name), self._host.now_us()))
-        self._outbox.flush()
+        self._flush()
 
     def handle(self, event: Start | PeerLost) -> None:
         """Something for the system and for streams."""
@@ -280,7 +287,7 @@ class LiveStreams:
         self._tell(event)
         if isinstance(event, PeerLost):
             self._carry_table(self.keepers.handle(event, self._host.now_us()))
-        self._outbox.flush()
+        self._flush()
 
     def meet(self, peer: int) -> None:
         """A peer has introduced itself."""
@@ -306,7 +313,7 @@ class LiveStreams:
         self._tell(Kept(cids))
         for cid in cids:
             del self._unsafe[cid]
-        self._outbox.flush()
+        self._flush()
         if isinstance(self.store, VolatileStreams) and self.store.is_crowded:
             self.store.thin_out()
 
@@ -427,6 +434,12 @@ class LiveStreams:
                 self._carry_table(self.keepers.find_providers(topic, self._found_providers, now_us))
             case _:
                 self._host.carry_out(effect)
+
+    def _flush(self) -> Mapping[int, int]:
+        """Send what waits; event → how many peers were told of it."""
+        told = self._system.release()
+        self._outbox.flush()
+        return told
 
     def _keep(self, events: Sequence[Sealed]) -> None:
         for sealed in events:

@@ -8,7 +8,7 @@ node in it, whose numbers are in use). A further system is one more module with 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +17,7 @@ from vinecast.core.machine import Machine
 from vinecast.node.wire import Gossip, Own
 from vinecast.protocols.kademlia import Kademlia
 from vinecast.systems.durable import Carrier
+from vinecast.systems.notices import Pull
 
 if TYPE_CHECKING:
     from vinecast.node.codec import Codec
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
 SYSTEMS: Mapping[str, str] = {
     "poldercast": "vinecast.node.poldercast_live",
     "pulsarcast": "vinecast.node.pulsarcast_live",
+    "vitis": "vinecast.node.vitis_live",
 }
 """Name → the module that knows how, which is loaded when a node runs the system."""
+NOT_TOLD: Mapping[int, int] = {}
+"""What ``LiveSystem.release`` returns where events are sent at once."""
 
 
 class Host(Protocol):
@@ -47,6 +51,10 @@ class Host(Protocol):
         """Send a frame; whether it will go out."""
         ...
 
+    def answer(self, sender: int, pulls: Sequence[Pull]) -> None:
+        """Let the machine answer a peer that asks for events by number, and send them."""
+        ...
+
 
 class LiveSystem(Protocol):
     """The system of one node."""
@@ -63,6 +71,8 @@ class LiveSystem(Protocol):
     """After which all layers have had their turn."""
     gossips: bool
     """Whether everybody's card comes round by gossip; else a new one is told to those with a link."""
+    pulls: bool
+    """Whether events are asked for by number: those that came by lately are then kept at hand."""
 
     @property
     def machine(self) -> Machine:
@@ -132,11 +142,18 @@ class LiveSystem(Protocol):
         """The application has left a topic: keep its number if it is still of use."""
         ...
 
-    def release(self) -> None:
-        """Let go of the topics that were taken."""
+    def release(self) -> Mapping[int, int]:
+        """What was in hand is handled: send what waited for that, and let go of the topics that were taken.
+
+        Event → how many peers were told of it, where they are told before it is sent.
+        """
         ...
 
     # Messages that carry no event.
+
+    def send_later(self, to: int, message: Message) -> bool:
+        """Whether a message will go out with others of its kind, at ``release``."""
+        ...
 
     def encode(self, to: bytes, message: Message) -> bytes:
         """The frame of a message for a peer."""

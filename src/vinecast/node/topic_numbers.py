@@ -1,9 +1,10 @@
 """Numbers for topics: machines deal in numbers, the wire in names."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 
 class TopicNumbers:
@@ -14,13 +15,13 @@ class TopicNumbers:
         self.numbers: dict[str, int] = {}
         self._room = room
         self._point_of: Callable[[str], int] | None = None
-        self._points: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
+        self._points: NDArray[Any] = np.zeros(0, dtype=np.uint64)
         self._uses: list[int] = []
         self._free: list[int] = []
 
-    def place(self, point_of: Callable[[str], int]) -> NDArray[np.uint64]:
+    def place(self, point_of: Callable[[str], int], dtype: DTypeLike = np.uint64) -> NDArray[Any]:
         """Keep the points of all topics from now on, by number, for a system that asks where they are."""
-        self._point_of, self._points = point_of, np.zeros(self._room, dtype=np.uint64)
+        self._point_of, self._points = point_of, np.zeros(self._room, dtype=dtype)
         return self._points
 
     def number_of(self, name: str) -> int | None:

@@ -1,20 +1,15 @@
 """Between the messages of trees and what travels of them: topics by number become names, peers become cards,
-and back.
-
-A node has a place in trees of topics that it does not subscribe to, and that nobody it knows does. The number
-of such a topic is taken when a message names it, and kept as long as the node has a place in its tree.
-"""
+and back."""
 
 from collections.abc import Iterable
 
 from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message
 from vinecast.node import trees_wire as wire
+from vinecast.node.carried_topics import CarriedTopics
 from vinecast.node.codec import Codec
-from vinecast.node.topic_numbers import TopicNumbers
 from vinecast.node.topics import is_topic
 from vinecast.protocols.multicast_tree import (
-    MulticastTree,
     TreeAbove,
     TreeAccept,
     TreeAlive,
@@ -30,66 +25,10 @@ DOWN = 0
 it."""
 
 
-class TreeTopics:
-    """The numbers of topics that have a tree here."""
-
-    def __init__(self, topics: TopicNumbers, tree: MulticastTree) -> None:
-        self._topics, self._branches = topics, tree.branches
-        self._in_hand: list[int] = []
-        """Taken for what is being handled."""
-        self._held: set[int] = set()
-        """Kept for a place in the tree."""
-
-    def number_of(self, name: str) -> int | None:
-        """The number of a topic, taken until ``release``; None when there is no room for one more."""
-        number = self._topics.take(name, mine=False)
-        if number is not None:
-            self._in_hand.append(number)
-        return number
-
-    def member(self, name: str) -> int | None:
-        """The number of a topic in whose tree this node has a place."""
-        number = self._topics.number_of(name)
-        return number if number in self._branches else None
-
-    def keep(self, number: int) -> None:
-        """Keep a number if the node has a place in its tree."""
-        name = self._topics.names[number]
-        if name is not None:
-            self._topics.take(name)
-            self._in_hand.append(number)
-            self.release()
-
-    def release(self) -> None:
-        """Let go of what was taken, but for topics that have a place in the tree now."""
-        while self._in_hand:
-            number = self._in_hand.pop()
-            if number in self._branches and number not in self._held:
-                self._held.add(number)
-            else:
-                self._topics.leave(number)
-
-    def sweep(self) -> None:
-        """Let go of topics that have no place any more."""
-        for number in sorted(self._held - self._branches.keys()):
-            self._held.discard(number)
-            self._topics.leave(number)
-
-    def name_of(self, number: int) -> str:
-        """The name of a topic that is held or in hand."""
-        name = self._topics.names[number]
-        assert name is not None
-        return name
-
-    def names_of(self, numbers: Iterable[int]) -> tuple[str, ...]:
-        """The names of such topics."""
-        return tuple([self.name_of(number) for number in numbers])
-
-
 class TreeCodec:
     """Trees' messages. ``cards`` turns numbers of peers into cards and back, ``topics`` those of topics."""
 
-    def __init__(self, cards: Codec, topics: TreeTopics) -> None:
+    def __init__(self, cards: Codec, topics: CarriedTopics) -> None:
         self._cards, self._topics = cards, topics
 
     def pack(self, to: bytes, message: Message) -> wire.TreeFrame:

@@ -13,6 +13,7 @@ import ctypes
 import mmap
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,17 +30,20 @@ from vinecast.core.events import (
     TimerFired,
 )
 from vinecast.core.interest import make_scratch
+from vinecast.core.machine import Machine
 from vinecast.core.profiles import Profiles
 from vinecast.core.regularity import Patterns
 from vinecast.core.rule import COMPILED, cache_folder
 from vinecast.node.config import NodeConfig
 from vinecast.protocols import rings_regular
+from vinecast.protocols.tman.machine import PROFILE_TIMER
 from vinecast.systems.poldercast import PolderCast
 from vinecast.systems.poldercast_regular import PolderCastRegular, PolderCastRegularConfig
 from vinecast.systems.poldercast_regular_rings import RegularProfiles
+from vinecast.systems.vitis import Vitis, VitisConfig, VitisProfiles
 
 _MARK = "node-compiled"
-_PLAIN, _REGULAR = "poldercast", "poldercast-regular"
+_PLAIN, _REGULAR, _VITIS = "poldercast", "poldercast-regular", "vitis"
 _NODES, _TOPICS, _CYCLES = 3, 4, 6
 _COMPILER = "libllvmlite"
 _HOUR_US = 3_600_000_000
@@ -49,7 +53,7 @@ _done: set[str] = set()
 def _rules_of(config: NodeConfig) -> str:
     """Which rules a node needs; trees need none."""
     if config.system != "poldercast":
-        return ""
+        return _VITIS if config.system == "vitis" else ""
     return _PLAIN if config.slotting is None else _REGULAR
 
 
@@ -79,8 +83,19 @@ def _mark(rules: str) -> str:
 
 def _talk(rules: str) -> None:
     """Let some machines meet everything that can happen to them."""
-    machines = _machines(rules == _REGULAR)
-    names = ["cyclon", "grid", "vicinity", "victor", "rings", rings_regular.TIMER]
+    if rules == _VITIS:
+        _gossip(_vitis_machines(), ["cyclon", "tman", PROFILE_TIMER])
+        return
+    machines = _poldercast_machines(rules == _REGULAR)
+    _gossip(machines, ["cyclon", "grid", "vicinity", "victor", "rings", rings_regular.TIMER])
+    for node in range(_NODES):
+        machines[node].is_reachable(1)
+        machines[node].rings.partner = (node + 1) % _NODES
+        machines[node].rings.carriers(1, 0)  # while somebody is being asked
+
+
+def _gossip(machines: Sequence[Machine], names: list[str]) -> None:
+    """Let them gossip for a few cycles, publish, and lose and find each other."""
     for node in range(_NODES):
         _pass_on(machines, node, Start(((node + 1) % _NODES,)), 0)
         _pass_on(machines, node, Subscribe(3), 0)
@@ -91,9 +106,6 @@ def _talk(rules: str) -> None:
     now_us = _CYCLES // 2 * _HOUR_US
     for node in range(_NODES):
         _pass_on(machines, node, Publish(1, node), now_us)
-        machines[node].is_reachable(1)
-        machines[node].rings.partner = (node + 1) % _NODES
-        machines[node].rings.carriers(1, 0)  # while somebody is being asked
     _pass_on(machines, 0, PeerLost(1), now_us)
     _pass_on(machines, 0, PeerFound(1), now_us)
 
@@ -111,11 +123,23 @@ def _let_go_of_compiler() -> None:
             advise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_DONTNEED)
 
 
-def _machines(regular: bool) -> list[PolderCast]:
+def _profiles() -> Profiles:
     profiles = Profiles.live(_NODES, _TOPICS)
     profiles.place[:] = [10, 1 << 20, 1 << 30]
     for node in range(_NODES):
         profiles.set_topics(node, np.arange(2, dtype=np.int32), np.zeros(2, dtype=np.uint8))
+    return profiles
+
+
+def _vitis_machines() -> list[Vitis]:
+    profiles, config = _profiles(), VitisConfig()
+    shared = VitisProfiles(profiles, np.arange(_TOPICS, dtype=np.int32))
+    scratch = config.make_scratch(profiles)
+    return [Vitis(config, node, node, profiles, scratch, shared) for node in range(_NODES)]
+
+
+def _poldercast_machines(regular: bool) -> list[PolderCast]:
+    profiles = _profiles()
     config = PolderCastRegularConfig(fanout=4)
     scratch = make_scratch(_NODES, _TOPICS, _TOPICS, config.most, config.rings.size)
     if not regular:
@@ -126,7 +150,7 @@ def _machines(regular: bool) -> list[PolderCast]:
     return [PolderCastRegular(config, node, node, profiles, scratch, shared) for node in range(_NODES)]
 
 
-def _pass_on(machines: list[PolderCast], node: int, event: Event, now_us: int) -> None:
+def _pass_on(machines: Sequence[Machine], node: int, event: Event, now_us: int) -> None:
     """Handle an event, and whatever is sent because of it."""
     pending = [(node, event)]
     while pending:

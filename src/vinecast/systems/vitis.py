@@ -189,6 +189,21 @@ class Vitis(Rendezvous):
         row = self._row(topic)
         return row >= 0 and int(self.proposed.gateway[row]) == self.me
 
+    def parent_of(self, topic: int) -> int:
+        """Of whom it has its gateway of a topic; NOBODY where it is its own, or does not subscribe."""
+        row = self._row(topic)
+        parent = int(self.proposed.parent[row]) if row >= 0 else self.me
+        return parent if parent != self.me else NOBODY
+
+    def proposed_peers(self) -> set[int]:
+        """Whom it proposes, and who its neighbours do."""
+        said, profiles = self.shared.proposals.said, self.profiles
+        found = {*self.proposed.gateway.tolist(), *self.proposed.parent.tolist()}
+        for peer in [self.me, *self.neighbours()]:
+            rows = slice(int(profiles.beg[peer]), int(profiles.beg[peer]) + int(profiles.cnt[peer]))
+            found.update(said.gateway[rows].tolist(), said.parent[rows].tolist())
+        return found
+
     def _row(self, topic: int) -> int:
         """Where a topic stands among its own, or −1."""
         row = row_of(self.profiles.table, self.me, topic)

@@ -1,0 +1,216 @@
+"""Between Vitis' messages and what travels of them: numbers become cards and names, and back.
+
+Proposals name gateways that this node may never meet: all that it must know of them is who they are and where
+on the circle. Such *strangers* have numbers of their own, above those of the peer book, for as long as a
+neighbour or the node itself proposes them.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vinecast.core.errors import RemoteError
+from vinecast.core.events import Message
+from vinecast.core.machine import NOBODY
+from vinecast.core.profiles import place_of
+from vinecast.node import vitis_wire as wire
+from vinecast.node.codec import ENTRIES_BYTES, Codec, weight_of
+from vinecast.node.conduct import Misunderstanding
+from vinecast.node.peers import ME, PeerBook
+from vinecast.node.wire import Entry
+from vinecast.protocols.cyclon.machine import CyclonAnswer, CyclonRequest
+from vinecast.protocols.gateway import Proposed
+from vinecast.protocols.tman import TManAnswer, TManEcho, TManProfile, TManRequest
+from vinecast.systems.vitis import VitisProfiles
+
+NO_ROOM = "refused: too many gateways"
+_EXCHANGES: tuple[type[Any], ...] = (CyclonRequest, CyclonAnswer, TManRequest, TManAnswer)
+_NEVER = np.iinfo(np.int64).min
+
+
+class Strangers:
+    """Numbers for peers of whom only the name is known; ``first`` is the lowest of them."""
+
+    def __init__(self, book: PeerBook, first: int) -> None:
+        self._book, self._first = book, first
+        self._numbers: dict[bytes, int] = {}
+        self._ids: dict[int, bytes] = {}
+        self._free = list(range(book.profiles.peers - 1, first - 1, -1))
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def number_of(self, peer: bytes) -> int:
+        """The number of a peer, whether met or not; NOBODY when there is no room for one more."""
+        number = self._book.number_of(peer)
+        if number == NOBODY:
+            number = self._numbers.get(peer, NOBODY)
+        if number == NOBODY and self._free:
+            number = self._free.pop()
+            self._numbers[peer], self._ids[number] = number, peer
+            self._book.profiles.place[number] = place_of(int.from_bytes(peer[:8], "big"))
+        return number
+
+    def id_of(self, number: int) -> bytes:
+        """Who that is."""
+        return self._book.id_of(number) if number < self._first else self._ids[number]
+
+    def sweep(self, used: Iterable[int]) -> None:
+        """Let go of all others."""
+        for number in sorted(self._ids.keys() - set(used), reverse=True):
+            del self._numbers[self._ids.pop(number)]
+            self._free.append(number)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it is time to let go of some."""
+        return len(self._free) < len(self._numbers)
+
+
+class VitisCodec:
+    """One node's. ``cards`` turns numbers of peers into cards, ``shared`` is what profiles say besides."""
+
+    def __init__(
+        self,
+        cards: Codec,
+        book: PeerBook,
+        shared: VitisProfiles,
+        strangers: Strangers,
+        counters: Counter[str],
+    ) -> None:
+        self._cards, self._book, self._shared = cards, book, shared
+        self._strangers, self._counters = strangers, counters
+        self._weighed = np.full(book.profiles.peers, _NEVER, dtype=np.int64)
+        """In which cycle somebody last heard from a peer what its topics weigh. [peer]"""
+        book.on_topics = self._reset
+
+    def _reset(self, peer: int) -> None:
+        """A peer's topics are others now."""
+        self._shared.reset(peer)
+        self._weighed[peer] = _NEVER
+
+    # Out.
+
+    def pack(self, to: bytes, message: Message) -> wire.VitisFrame:
+        """A message for a peer. Candidates that the book forgot meanwhile are left out."""
+        sent = self._cards.references(to)
+        sender = self._tell(ME, 0, sent)
+        assert sender is not None
+        found: Any = message
+        if isinstance(message, TManProfile | TManEcho):
+            named, rows = self._pack_proposals(self._book.number_of(to))
+            others = found.peers != ME
+            met = self._tell_all(found.peers[others], found.ages[others], sent)
+            return wire.Profile(isinstance(message, TManEcho), found.cycle, sender, named, rows, met)
+        kind = _EXCHANGES.index(type(message))
+        return wire.Exchange(kind, found.cycle, sender, self._tell_all(found.peers, found.ages, sent))
+
+    def _tell(self, number: int, age: int, sent: dict[bytes, int]) -> wire.Told | None:
+        entry = self._book.describe(number, age, sent, rings=False) if number != NOBODY else None
+        if entry is None:
+            return None
+        return wire.Told(entry.card, entry.age, int(self._shared.weights.total[number]))
+
+    def _tell_all(
+        self, peers: NDArray[np.int32], ages: NDArray[np.uint16], sent: dict[bytes, int]
+    ) -> tuple[wire.Told, ...]:
+        told, room = [], ENTRIES_BYTES
+        for number, age in zip(peers.tolist(), ages.tolist(), strict=True):
+            one = self._tell(number, age, sent) if room > 0 else None
+            if one is not None:
+                told.append(one)
+                room -= weight_of(one.card)
+        return tuple(told)
+
+    def _pack_proposals(self, to: int) -> tuple[tuple[bytes, ...], bytes]:
+        """What this node proposes for the topics that a peer has too, but for itself."""
+        profiles, said = self._book.profiles, self._shared.proposals.said
+        own, begin = profiles.topics_of(ME), int(profiles.beg[ME])
+        rows = slice(begin, begin + own.size)
+        wanted = (said.gateway[rows] != ME) & np.isin(own, profiles.topics_of(to), assume_unique=True)
+        at = np.flatnonzero(wanted)[: wire.NAMED_MAX // 2]
+        if not at.size:
+            return (), b""
+        both = np.concatenate([said.gateway[rows][at], said.parent[rows][at]])
+        named, places = np.unique(both, return_inverse=True)
+        proposed = np.zeros(at.size, dtype=wire.ROW)
+        proposed["topic"] = self._book.order_of(ME)[at]
+        proposed["gateway"], proposed["parent"] = places[: at.size] + 1, places[at.size :] + 1
+        proposed["hops"] = said.hops[rows][at]
+        return tuple([self._strangers.id_of(number) for number in named.tolist()]), proposed.tobytes()
+
+    # In.
+
+    def read(self, peer: bytes, frame: wire.Exchange | wire.Profile) -> tuple[int, Message]:
+        """Who a message of a peer is from, by number, and what it says; for the machine, at once."""
+        self._book.release()
+        sender = self._meet(frame.sender, peer)
+        if sender == NOBODY:
+            raise Misunderstanding("sender without a card")
+        if self._book.id_of(sender) != peer:
+            raise RemoteError("speaks for another peer")
+        if isinstance(frame, wire.Exchange):
+            return sender, _EXCHANGES[frame.kind](frame.cycle, *self._meet_all(peer, frame.peers))
+        if self._book.has(sender, frame.sender.card.version):
+            self._hear_proposals(sender, frame)
+        if not frame.is_answer:
+            return sender, TManProfile(frame.cycle, *_with(sender, (), ()))
+        return sender, TManEcho(frame.cycle, *_with(sender, *self._meet_all(peer, frame.met)))
+
+    def _meet_all(
+        self, peer: bytes, told: Iterable[wire.Told]
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
+        met = [(self._meet(one, peer), one.age) for one in told]
+        known = [one for one in met if one[0] != NOBODY]
+        numbers = np.array([number for number, _ in known], dtype=np.int32)
+        return numbers, np.array([age for _, age in known], dtype=np.uint16)
+
+    def _meet(self, told: wire.Told, teller: bytes) -> int:
+        """The number of whom a peer tells of; its weight is taken from whoever heard from it last."""
+        number = self._book.meet(Entry(told.card, told.age, b"", b""), teller)
+        if number not in (ME, NOBODY) and self._book.has(number, told.card.version):
+            when = self._book.cycle - told.age
+            if when >= self._weighed[number]:
+                self._weighed[number] = when
+                least = int(self._book.profiles.cnt[number])
+                self._shared.weights.total[number] = max(told.weight, least)
+        return number
+
+    def _hear_proposals(self, sender: int, frame: wire.Profile) -> None:
+        """Take over what a neighbour proposes, as far as it concerns this node."""
+        book, profiles = self._book, self._book.profiles
+        if len(frame.proposed) % wire.ROW.itemsize:
+            raise RemoteError("malformed proposals")
+        rows = np.frombuffer(frame.proposed, dtype=wire.ROW)
+        order, topics, count = book.order_of(sender), profiles.topics_of(sender), len(book.topics_of(sender))
+        highest = max(rows["gateway"].max(initial=0), rows["parent"].max(initial=0))
+        if rows.size and (rows["topic"].max() >= count or highest > len(frame.named)):
+            raise RemoteError("proposal of nobody")
+        by_card = np.full(count, NOBODY, dtype=np.int32)
+        by_card[order] = topics
+        rows = rows[np.isin(by_card[rows["topic"]], profiles.topics_of(ME))]
+        numbers = self._numbers_of(sender, frame.named, rows)
+        rows = rows[(numbers[rows["gateway"]] != NOBODY) & (numbers[rows["parent"]] != NOBODY)]
+        gateway, hops = np.full(count, sender, dtype=np.int32), np.zeros(count, dtype=np.uint8)
+        parent, at = gateway.copy(), rows["topic"]
+        gateway[at], parent[at], hops[at] = numbers[rows["gateway"]], numbers[rows["parent"]], rows["hops"]
+        self._shared.proposals.say(sender, Proposed(gateway[order], parent[order], hops[order]))
+
+    def _numbers_of(self, sender: int, named: tuple[bytes, ...], rows: NDArray[Any]) -> NDArray[np.int32]:
+        """The numbers of those that rows name; NOBODY for all others and where there is no room."""
+        numbers = np.full(len(named) + 1, NOBODY, dtype=np.int32)
+        numbers[0] = sender
+        used = np.unique(np.concatenate([rows["gateway"], rows["parent"]]))
+        for place in used[used > 0].tolist():
+            numbers[place] = self._strangers.number_of(named[place - 1])
+            if numbers[place] == NOBODY:
+                self._counters[NO_ROOM] += 1
+        return numbers
+
+
+def _with(sender: int, peers: Iterable[int], ages: Iterable[int]) -> tuple[Any, Any]:
+    """Entries, the sender's own first."""
+    return np.array([sender, *peers], dtype=np.int32), np.array([0, *ages], dtype=np.uint16)

@@ -1,0 +1,127 @@
+"""What nodes of Vitis say to each other: messages inside a frame ``Own`` (node/wire). Events are not among
+them, but in the frames that all systems have.
+
+A peer is told of by its card, how long ago it was heard from and what its topics weigh together. Proposals
+travel with the profile of the node that makes them, for the topics that the receiver has too; who proposes
+itself says nothing. Events are named by number, many of a topic in one message.
+
+Everything that comes in is bounded and typed here, as in ``node/wire``; what it means is checked by
+``node/vitis_codec`` and the machine.
+"""
+
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta, Raw, Struct
+
+from vinecast.core.errors import RemoteError
+from vinecast.core.records import NUMBER_MAX
+from vinecast.node.config import VITIS_TABLE_MAX
+from vinecast.node.wire import (
+    AGE_MAX,
+    HOPS_MAX,
+    TOPICS_MAX,
+    Card,
+    CardReference,
+    Cycle,
+    Id,
+    Own,
+    Topic,
+    encode,
+)
+from vinecast.systems.vitis_rules import WEIGHT_MAX
+
+PEERS_MAX = VITIS_TABLE_MAX + 32
+"""Peers in one message: a table, and what Cyclon knows."""
+MET_MAX = 2
+NAMED_MAX = 4096
+"""Gateways and parents in one message (ours); further ones are not proposed."""
+NUMBERS_MAX = 64
+"""Events in one notice, or asked for at once (ours)."""
+
+ROW = np.dtype([("topic", ">u2"), ("gateway", ">u2"), ("parent", ">u2"), ("hops", "u1")])
+"""A proposal: which topic of the sender's card; gateway and parent as places in ``named`` from 1 on, or
+0 for the sender itself; how far the gateway is."""
+
+KINDS = ("cyclon.request", "cyclon.answer", "tman.request", "tman.answer")
+"""What an exchange is of, by place."""
+
+Numbers = Annotated[
+    tuple[Annotated[int, Meta(ge=0, le=NUMBER_MAX)], ...], Meta(min_length=1, max_length=NUMBERS_MAX)
+]
+Hops = Annotated[int, Meta(ge=0, le=HOPS_MAX)]
+
+
+class Told(Struct, array_like=True, frozen=True):
+    """A peer as one node knows it."""
+
+    card: Card | CardReference
+    age: Annotated[int, Meta(ge=0, le=AGE_MAX)]
+    weight: Annotated[int, Meta(ge=0, le=TOPICS_MAX * WEIGHT_MAX)]
+    """Of all its topics together, as it last said."""
+
+
+class Exchange(Struct, array_like=True, frozen=True, tag=0):
+    """Cyclon's or T-Man's, by its place among ``KINDS``."""
+
+    kind: Annotated[int, Meta(ge=0, lt=len(KINDS))]
+    cycle: Cycle
+    sender: Told
+    """The sender as it is now."""
+    peers: Annotated[tuple[Told, ...], Meta(max_length=PEERS_MAX)]
+
+
+class Profile(Struct, array_like=True, frozen=True, tag=1):
+    """The sender's profile, or its answer to one, with whom the receiver should meet."""
+
+    is_answer: bool
+    cycle: Cycle
+    sender: Told
+    named: Annotated[tuple[Id, ...], Meta(max_length=NAMED_MAX)]
+    proposed: Annotated[bytes, Meta(max_length=TOPICS_MAX * ROW.itemsize)]
+    """Rows of ``ROW``."""
+    met: Annotated[tuple[Told, ...], Meta(max_length=MET_MAX)]
+
+
+class Relay(Struct, array_like=True, frozen=True, tag=2):
+    """Please relay these topics."""
+
+    topics: Annotated[tuple[Topic, ...], Meta(max_length=TOPICS_MAX)]
+
+
+class Have(Struct, array_like=True, frozen=True, tag=3):
+    """The sender has these events of a topic."""
+
+    topic: Topic
+    hops: Hops
+    seeking: bool
+    events: Numbers
+
+
+class Want(Struct, array_like=True, frozen=True, tag=4):
+    """Send me these events; ``hops`` and ``seeking`` as the notice had them."""
+
+    hops: Hops
+    seeking: bool
+    events: Numbers
+
+
+VitisFrame = Exchange | Profile | Relay | Have | Want
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(VitisFrame)
+
+
+def encode_own(inner: VitisFrame) -> bytes:
+    """The bytes of a frame with this message in it."""
+    return encode(Own(Raw(_encoder.encode(inner))))
+
+
+def decode_own(frame: Own) -> VitisFrame:
+    """The message in a frame of a peer."""
+    try:
+        inner: VitisFrame = _decoder.decode(frame.body)
+        return inner
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise RemoteError(f"malformed message ({type(error).__name__})") from None
