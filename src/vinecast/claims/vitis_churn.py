@@ -6,55 +6,46 @@ minute, as in the other claims about this trace: the same comings and goings mee
 sixty times slower to repair itself.
 """
 
-import itertools
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vinecast.claims.claim import Figure, Mark, Measured, Panel, Series, Setup
-from vinecast.claims.vitis_network import config_of
-from vinecast.core.profiles import Profiles
-from vinecast.core.traffic import unwanted_overall
-from vinecast.sim.bench_vitis import CONTACTS, population
-from vinecast.sim.churn import on_off, read_avt
-from vinecast.sim.metrics import spread_stats
+from vinecast.claims.kept import fetch
+from vinecast.claims.vitis_runs import COLUMNS, HELD, PERIOD_S, Churned, Crowd
 from vinecast.sim.scenario import find_file
-from vinecast.sim.workload import Subscriptions, pattern
-from vinecast.sim.world import choose_contacts
-from vinecast.systems.on_tman_events import Publication
 
 TRACE = "skype.avt.gz"
-PERIOD_S = 60.0
-HELD = 10  # S2 §3.6.6: "10 seconds after the node joins"; cycles here
 SETTLED = 20  # ours: cycles before anything counts
 VITIS_LEAST = 0.99  # S2 §3.6.6: "the worst case hit ratio is about 99%"
 NODES = {"paper": 2000, "small": 150}
 CYCLES = {"paper": 1440, "small": 50}
 TOPICS = {"paper": (1000, 20), "small": (100, 5)}  # ours: topics, and how many each node has
-COLUMNS = ("hit_ratio", "overhead", "hops")
+NAMES = {"vitis": "Vitis", "rvr": "RVR"}
+
+
+def churn_runs(setup: Setup) -> list[Churned]:
+    """Vitis and RVR."""
+    trace = None
+    if setup.scale == "paper" and setup.data is not None:
+        trace = find_file(TRACE, Path(), setup.data)
+    crowd = Crowd("random", NODES[setup.scale], setup.seed, *TOPICS[setup.scale])
+    return [Churned(system, crowd, CYCLES[setup.scale], trace, setup.keep) for system in NAMES]
 
 
 def churn(setup: Setup) -> Measured:
     """VI-8: the lowest hit ratio of each, and the mean."""
-    nodes, cycles = NODES[setup.scale], CYCLES[setup.scale]
-    if setup.scale == "paper" and setup.data is not None:
-        availability, trace = read_avt(find_file(TRACE, Path(), setup.data)).take(nodes), "Skype"
-    else:
-        availability = on_off(setup.seed, nodes, cycles * PERIOD_S, 7200.0, 3600.0)
-        trace = "synthetic churn (2 h on, 1 h off)"
-    found = pattern("random", setup.seed, nodes, *TOPICS[setup.scale])
-    runs = {
-        system: churn_run(system, found, availability.at_cycles(PERIOD_S, cycles), setup)
-        for system in ("vitis", "rvr")
-    }
-    hits = {system: np.array(run["hit_ratio"][SETTLED:]) for system, run in runs.items()}
+    plays = churn_runs(setup)
+    nodes, cycles = plays[0].crowd.nodes, plays[0].cycles
+    trace = "synthetic churn (2 h on, 1 h off)" if plays[0].trace is None else "Skype"
+    runs = {play.system: fetch(play) for play in plays}
+    hits = {system: run["hit_ratio"][SETTLED:] for system, run in runs.items()}
+    lowest = {system: SETTLED + int(np.argmin(hit)) for system, hit in hits.items()}
     text = (
         "; ".join(
-            f"{name} {hits[system].min():.2%} at the lowest, {hits[system].mean():.3%} on average"
-            for name, system in (("Vitis", "vitis"), ("RVR", "rvr"))
+            f"{name} {hits[system].min():.2%} at the lowest (hour {lowest[system] * PERIOD_S / 3600:.1f}), "
+            f"{hits[system].mean():.3%} on average"
+            for system, name in NAMES.items()
         )
         + f" ({trace}, {cycles:,} cycles, {nodes:,} nodes, held to events {HELD} cycles after coming)"
     )
@@ -64,41 +55,11 @@ def churn(setup: Setup) -> Measured:
     panels = tuple(
         Panel(
             f"{letter}) {label}", "hours", label,
-            tuple(Series(name, hours, runs[name.lower()][column]) for name in ("Vitis", "RVR")),
+            tuple(Series(name, hours, runs[system][column].tolist()) for system, name in NAMES.items()),
             (Mark("S2: RVR at its lowest", y=0.87),) if column == "hit_ratio" else (),
         )
         for letter, label, column in zip("abc", labels, COLUMNS, strict=True)
     )  # fmt: skip
     figure = Figure("vitis-fig10", f"S2 Fig. 3.10: churn ({trace}, {nodes:,} nodes)", panels, columns=1)
-    return Measured(text, holds, {system: dict(run) for system, run in runs.items()}, (figure,))
-
-
-def churn_run(
-    system: str, found: Subscriptions, masks: Iterator[NDArray[np.bool_]], setup: Setup
-) -> dict[str, list[Any]]:
-    """One event a topic after every cycle, from and for those who have been there for long enough."""
-    profiles = Profiles.simulated(setup.seed, found.start, found.topics, found.topic_count)
-    old = next(masks)
-    sweep, engine = population(config_of(system), profiles, setup.seed, setup.threads, np.flatnonzero(old))
-    age = np.where(old, HELD, -1)
-    run: dict[str, list[Any]] = {column: [] for column in (*COLUMNS, "online")}
-    for cycle, mask in enumerate(itertools.chain([old], masks)):
-        sweep.stop(np.flatnonzero(old & ~mask))
-        coming = np.flatnonzero(mask & ~old)
-        if coming.size:
-            known = np.flatnonzero(old & mask)
-            sweep.start(coming, choose_contacts(setup.seed, cycle, coming, known, CONTACTS))
-        age = np.where(mask, age + 1, -1)
-        engine.run(1)
-        held = age >= HELD
-        publication = Publication(sweep, cycle, publishers=held)
-        stats = spread_stats(publication.run(engine.divide), profiles, held)
-        for column, value in zip(
-            (*COLUMNS, "online"),
-            (stats.hit_ratio, unwanted_overall(publication.received), stats.hops_mean, int(mask.sum())),
-            strict=True,
-        ):
-            run[column].append(value)
-        old = mask
-    engine.close()
-    return run
+    values = {system: {name: run[name].tolist() for name in run} for system, run in runs.items()}
+    return Measured(text, holds, values, (figure,))

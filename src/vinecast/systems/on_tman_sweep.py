@@ -71,6 +71,9 @@ class OnTManSweep:
         """Of the last cycle but one, and of the last."""
         self.paths = self._no_paths(), self._no_paths()
         """Likewise."""
+        self.looks_up = True
+        """Whether relay paths are looked up. Only events need them, those of two cycles each, so that whoever
+        publishes nothing for a while can leave them out and change nothing else."""
         self._mailbox = Mailbox(nodes, config.told_max + 1)
         self._scratches: list[Scratch] = []
         self._asked_by = np.full(nodes, -1, dtype=np.int64)
@@ -159,7 +162,7 @@ class OnTManSweep:
         build: tuple[Phase, ...] = ()
         if isinstance(self.config, VitisConfig):
             build = (Phase("propose gateways", self._propose),)
-        if not isinstance(self.config, OptConfig):
+        if self.looks_up and not isinstance(self.config, OptConfig):
             build = (*build, Phase("look up", self._look_up, divisible=False))
         return (
             *self.cyclon.synchronous_phases(workers),
