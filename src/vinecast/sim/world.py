@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.draws import below_array, purpose, stream, substream_array, unit_array
-from vinecast.core.events import Publish
+from vinecast.core.events import Deliver, Publish
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles, choose_publishers
 from vinecast.core.trace import TraceRecord
@@ -118,6 +118,7 @@ class EventWorld:
         network: Network,
         trace: Callable[[TraceRecord], None] | None = None,
         on_send: Callable[[int, int, Any], None] | None = None,
+        on_deliver: Callable[[int, Deliver], None] | None = None,
     ) -> None:
         self.cycle = 0
         nodes, machines = profiles.peers, system.machines(config, seed, profiles)
@@ -137,6 +138,7 @@ class EventWorld:
             clocks=self._clock if skewed else None,
             trace=trace,
             on_send=on_send,
+            on_deliver=on_deliver,
         )
         blank = system.view_of(machines(0))
         self._no_view = np.full_like(blank, NOBODY)

@@ -20,6 +20,7 @@ from vinecast.core.sweep import Sweep
 from vinecast.protocols.cyclon import Cyclon, CyclonConfig
 from vinecast.protocols.cyclon.sweep import CyclonSweep
 from vinecast.systems.direct import NO_LINKS, Direct, DirectConfig
+from vinecast.systems.ferry import FerryConfig, ferry_machines
 from vinecast.systems.flooding import Flooding, FloodingConfig
 from vinecast.systems.grid import GridNode, GridNodeConfig
 from vinecast.systems.opt import OptConfig, opt_machines
@@ -32,6 +33,7 @@ from vinecast.systems.pulsarcast import PulsarCast, PulsarCastConfig
 from vinecast.systems.quasar import Quasar, QuasarConfig
 from vinecast.systems.rvr import RvrConfig, rvr_machines
 from vinecast.systems.scribe import Scribe, ScribeConfig
+from vinecast.systems.vinifera import ViniferaConfig, vinifera_machines
 from vinecast.systems.vitis import VitisConfig, vitis_machines
 
 Machines = Callable[[int], Machine]
@@ -51,7 +53,9 @@ class System:
     view_of: Callable[[Any], NDArray[np.int32]]
     """The peers that a machine knows; empty slots hold NOBODY. [slot]"""
     has_topics: bool
-    """Whether its nodes subscribe and publish."""
+    """Whether its nodes subscribe to topics and publish on them."""
+    has_content: bool = False
+    """Whether they subscribe by filters instead, over the profiles of systems/vinifera_catalogue.py."""
     settings: tuple[str, ...] = ("sequential", "synchronous")
     """What its sweep offers, the default first (docs/exchange.md)."""
 
@@ -136,6 +140,22 @@ SYSTEMS: Mapping[str, System] = {
     "vitis": System(VitisConfig, vitis_machines, None, lambda machine: machine.cyclon.peers, has_topics=True),
     "rvr": System(RvrConfig, rvr_machines, None, lambda machine: machine.cyclon.peers, has_topics=True),
     "opt": System(OptConfig, opt_machines, None, lambda machine: machine.cyclon.peers, has_topics=True),
+    "vinifera": System(
+        ViniferaConfig,
+        vinifera_machines,
+        None,
+        lambda machine: machine.cyclon.peers,
+        has_topics=False,
+        has_content=True,
+    ),
+    "ferry": System(
+        FerryConfig,
+        ferry_machines,
+        None,
+        lambda machine: machine.cyclon.peers,
+        has_topics=False,
+        has_content=True,
+    ),
     "quasar": System(QuasarConfig, _quasar_machines, None, lambda machine: machine.view, has_topics=True),
     "direct": System(DirectConfig, _direct_machines, None, lambda machine: NO_LINKS, has_topics=True),
 }

@@ -1,0 +1,133 @@
+"""Where a lookup of a value goes next, and how a range is divided among those who are known.
+
+``peers`` is a row of neighbours, packed at the front; where everybody is, ``table`` says
+(``core/profiles``). No two nodes are at the same place. Ranges are given by their first and last place, both
+included, and never wrap around.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vinecast.core.machine import NOBODY
+from vinecast.core.profiles import Table
+from vinecast.core.rule import rule
+
+Peers = NDArray[np.int32]
+Places = NDArray[np.int64]
+
+
+@rule
+def next_hop(me: int, value: int, peers: Peers, table: Table) -> int:
+    """Who is next on the way to a value's owner; NOBODY if that is oneself, as far as one knows.
+
+    From below a lookup comes nearer until nobody is; then it goes to the first node at or after the value,
+    and from above only to nodes between the value and the last one. So no lookup goes round in circles.
+    """
+    circle = int(table.circle[0])
+    mine = (int(table.place[me]) - value) % circle
+    first, least = NOBODY, circle
+    nearest, far = NOBODY, circle - mine
+    for slot in range(peers.size):
+        if peers[slot] == NOBODY:
+            break
+        above = (int(table.place[peers[slot]]) - value) % circle
+        if above < least:
+            first, least = int(peers[slot]), above
+        if min(above, circle - above) < far:
+            nearest, far = int(peers[slot]), min(above, circle - above)
+    if least >= mine:
+        return NOBODY
+    if mine <= circle // 2 or nearest == NOBODY:
+        return first
+    return nearest
+
+
+@rule
+def successor(me: int, peers: Peers, table: Table) -> int:
+    """The next node going up, or NOBODY."""
+    circle, here = int(table.circle[0]), int(table.place[me])
+    found, least = NOBODY, circle
+    for slot in range(peers.size):
+        if peers[slot] == NOBODY:
+            break
+        up = (int(table.place[peers[slot]]) - here) % circle
+        if up < least:
+            found, least = int(peers[slot]), up
+    return found
+
+
+@rule
+def predecessor(me: int, peers: Peers, table: Table) -> int:
+    """The next node going down, or NOBODY."""
+    circle, here = int(table.circle[0]), int(table.place[me])
+    found, least = NOBODY, circle
+    for slot in range(peers.size):
+        if peers[slot] == NOBODY:
+            break
+        down = (here - int(table.place[peers[slot]])) % circle
+        if down < least:
+            found, least = int(peers[slot]), down
+    return found
+
+
+@rule
+def shower(
+    me: int, low: int, high: int, peers: Peers, table: Table, to: Peers, lows: Places, highs: Places
+) -> int:
+    """Divide what a node does not own of a range among others (S2 Algorithm 10); how many parts there are.
+
+    to, lows, highs: [part], room for two more than there are peers
+    """
+    last = predecessor(me, peers, table)
+    if last == NOBODY:
+        return 0
+    circle, span = int(table.circle[0]), high - low
+    before, here = (int(table.place[last]) - low) % circle, (int(table.place[me]) - low) % circle
+    if before > here:  # the range begins in one's own arc; all around the circle, it may end there too
+        return _divide(me, low, here + 1, min(before, span), peers, table, to, lows, highs, 0)
+    if before >= span:
+        return _divide(me, low, 0, span, peers, table, to, lows, highs, 0)
+    parts = _divide(me, low, 0, before, peers, table, to, lows, highs, 0)
+    return _divide(me, low, here + 1, span, peers, table, to, lows, highs, parts)
+
+
+@rule
+def _divide(
+    me: int,
+    low: int,
+    begin: int,
+    end: int,
+    peers: Peers,
+    table: Table,
+    to: Peers,
+    lows: Places,
+    highs: Places,
+    parts: int,
+) -> int:
+    """Hand on a part of a range that is not one's own, given by distances from its beginning.
+
+    Everybody in it gets what lies nearer to itself than to the next, which then spreads up and down the
+    ring; if nobody is in it, it goes on its way as a whole.
+    """
+    if begin > end:
+        return parts
+    circle, first = int(table.circle[0]), parts
+    for slot in range(peers.size):
+        if peers[slot] == NOBODY:
+            break
+        at = (int(table.place[peers[slot]]) - low) % circle
+        if begin <= at <= end:
+            place = parts
+            while place > first and highs[place - 1] > at:
+                to[place], highs[place] = to[place - 1], highs[place - 1]
+                place -= 1
+            to[place], highs[place] = peers[slot], at
+            parts += 1
+    if parts == first:
+        to[parts], highs[parts] = next_hop(me, low + begin, peers, table), end
+        parts += 1
+    for part in range(first, parts):
+        lows[part] = low + begin
+        until = (int(highs[part]) + int(highs[part + 1])) // 2 if part + 1 < parts else end
+        highs[part], begin = low + until, until + 1
+    return parts

@@ -1,0 +1,234 @@
+"""A content system while it runs: what is published, and what is measured of it.
+
+hit ratio   first deliveries / nodes on line whose filters match, the publisher left out
+hops        of first deliveries, the publisher's own left out
+overhead    the share of copies of events received by nodes that do not want them
+load        the share of events that a node passed on, as a relay or as an owner; its own left out
+wrong       deliveries to nodes that do not want the event, and second ones: there must be none
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vinecast.core.draws import below_array, purpose, stream
+from vinecast.core.events import Deliver, Effect, Event, Publish, Received
+from vinecast.core.machine import Machine
+from vinecast.core.profiles import Profiles
+from vinecast.core.schemas import Event as Values
+from vinecast.core.traffic import unwanted_overall
+from vinecast.sim.content import ContentWorkload
+from vinecast.sim.network import Network, NetworkConfig
+from vinecast.sim.overlay import random_views
+from vinecast.sim.scenario import EventConfig
+from vinecast.sim.world import EventWorld
+from vinecast.systems import SYSTEMS, Machines, System
+from vinecast.systems.vinifera_catalogue import ContentProfiles
+from vinecast.systems.vinifera_events import ContentEvent
+
+CONTACTS = 20
+CALM = NetworkConfig(latency_ms=50.0)
+_PUBLISHERS = purpose("content.publishers")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContentStats:
+    """What became of some events."""
+
+    events: int
+    due: int
+    hits: int
+    hops: int
+    """Of all hits together."""
+    wrong: int
+    received: NDArray[np.int64]
+    """[wanted, node], copies"""
+    passed: NDArray[np.int64]
+    """[node], events that it passed on"""
+
+    @property
+    def hit_ratio(self) -> float:
+        """See the module."""
+        return self.hits / self.due if self.due else 1.0
+
+    @property
+    def hops_mean(self) -> float:
+        """See the module."""
+        return self.hops / self.hits if self.hits else 0.0
+
+    @property
+    def overhead(self) -> float:
+        """See the module."""
+        return unwanted_overall(self.received)
+
+    @property
+    def load(self) -> NDArray[np.float64]:
+        """See the module. [node]"""
+        share: NDArray[np.float64] = self.passed / max(self.events, 1)
+        return share
+
+
+class ContentMeter:
+    """Counts what becomes of the events that it is told of."""
+
+    def __init__(self, profiles: ContentProfiles) -> None:
+        self._profiles = profiles
+        self._reset()
+
+    def _reset(self) -> None:
+        self._wanting: dict[int, frozenset[int]] = {}
+        self._publisher: dict[int, int] = {}
+        self._due: dict[int, frozenset[int]] = {}
+        self._got: dict[int, dict[int, int]] = {}
+        self._passed: set[tuple[int, int]] = set()
+        self._received = np.zeros((2, self._profiles.peers), dtype=np.int64)
+        self._wrong = 0
+
+    def begin(self, number: int, publisher: int, values: Values, held: NDArray[np.bool_]) -> None:
+        """An event will be published. held: [node], who is held to it if it wants it"""
+        content = self._profiles.catalogue.content(0, values)
+        assert content is not None
+        subscribers = self._profiles.subscribers()
+        wanting = frozenset(
+            node
+            for one in content.matching
+            for node in subscribers.node[subscribers.start[one] : subscribers.start[one + 1]].tolist()
+        )
+        self._wanting[number], self._publisher[number] = wanting, publisher
+        self._due[number] = frozenset(node for node in wanting if held[node] and node != publisher)
+        self._got[number] = {}
+
+    def message(self, sender: int, receiver: int, message: Any) -> None:
+        """For the event engine: a message is sent."""
+        if isinstance(message, ContentEvent) and message.event in self._wanting:
+            self._received[int(receiver in self._wanting[message.event]), receiver] += 1
+            if sender != self._publisher[message.event]:
+                self._passed.add((message.event, sender))
+
+    def deliver(self, node: int, deliver: Deliver) -> None:
+        """For the event engine: an event is delivered."""
+        wanting, got = self._wanting.get(deliver.event), self._got.get(deliver.event)
+        if wanting is None or got is None:
+            return
+        if node not in wanting or node in got:
+            self._wrong += 1
+            return
+        got[node] = deliver.hops
+
+    def missed(self) -> dict[int, list[int]]:
+        """Who has missed which events."""
+        found = {number: sorted(due - self._got[number].keys()) for number, due in self._due.items()}
+        return {number: nodes for number, nodes in found.items() if nodes}
+
+    def take(self) -> ContentStats:
+        """All since the last time, counted; and forgotten."""
+        hits = [got for number, due in self._due.items() for n, got in self._got[number].items() if n in due]
+        passed = np.zeros(self._profiles.peers, dtype=np.int64)
+        for _, node in self._passed:
+            passed[node] += 1
+        stats = ContentStats(
+            len(self._due), sum(map(len, self._due.values())), len(hits), sum(hits), self._wrong,
+            self._received, passed,
+        )  # fmt: skip
+        self._reset()
+        return stats
+
+
+class Bounded:
+    """A machine that handles so many copies of events in a cycle, and drops the rest (S2 §4.6.5)."""
+
+    def __init__(self, machine: Machine, most: int, period_us: int) -> None:
+        self.machine = machine
+        self._most, self._period_us = most, period_us
+        self._cycle, self._count = -1, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.machine, name)
+
+    def handle(self, event: Event, now_us: int) -> list[Effect]:
+        """See ``Machine``."""
+        if isinstance(event, Received) and isinstance(event.message, ContentEvent):
+            cycle = now_us // self._period_us
+            if cycle != self._cycle:
+                self._cycle, self._count = cycle, 0
+            self._count += 1
+            if self._count > self._most:
+                return []
+        return self.machine.handle(event, now_us)
+
+
+def bounded(system: System, most: int) -> System:
+    """A system whose nodes can handle so many copies of events in a cycle."""
+
+    def machines(config: Any, seed: int, profiles: Profiles) -> Machines:
+        make = system.machines(config, seed, profiles)
+        return lambda node: Bounded(make(node), most, config.period_us)
+
+    return dataclasses.replace(system, machines=machines)
+
+
+class ContentRun:
+    """A population of a content system on the event engine, with a meter."""
+
+    def __init__(
+        self,
+        system: str,
+        config: Any,
+        workload: ContentWorkload,
+        seed: int,
+        *,
+        most: int | None = None,
+        timers: str = "spread",
+        network: NetworkConfig = CALM,
+    ) -> None:
+        """most: copies of events that a node can handle in a cycle"""
+        self.workload = workload
+        self.seed = seed
+        self.config = config
+        self.profiles = workload.profiles(seed)
+        self.meter = ContentMeter(self.profiles)
+        self.published = 0
+        found = SYSTEMS[system] if most is None else bounded(SYSTEMS[system], most)
+        self.world = EventWorld(
+            found, config, seed, self.profiles, EventConfig(timers=timers),
+            Network(network, seed, self.profiles.peers), None, self.meter.message, self.meter.deliver,
+        )  # fmt: skip
+
+    def start(self, nodes: Sequence[int] | None = None) -> None:
+        """Bring nodes up, all unless some are named, each knowing some others of these."""
+        chosen = np.arange(self.profiles.peers) if nodes is None else np.asarray(nodes)
+        degree = min(CONTACTS, chosen.size - 1)
+        contacts = chosen[random_views(self.seed, chosen.size, degree)].astype(np.int32)
+        self.world.start(chosen, contacts, keep_state=True)
+
+    def advance(self, cycles: int) -> None:
+        """Let cycles pass."""
+        for _ in range(cycles):
+            self.world.advance()
+
+    def publish(self, count: int, held: NDArray[np.bool_] | None = None) -> None:
+        """Let so many events be published in the middle third of the next cycle, by random nodes of those who
+        are held to them, and let the cycle pass."""
+        held = self.world.online if held is None else held
+        nodes = np.flatnonzero(held)
+        if not nodes.size:
+            return self.advance(1)
+        period_us = self.config.period_us
+        key = stream(self.seed, _PUBLISHERS, self.world.cycle, 0)
+        publishers = nodes[below_array(key, np.arange(count), nodes.size)].tolist()
+        begin_us = self.world.cycle * period_us + period_us // 3
+        for i, publisher in enumerate(publishers):
+            number = self.published
+            values = self.workload.event(self.seed, number, publisher)
+            self.profiles.contents[number] = values
+            self.meter.begin(number, publisher, values, held)
+            self.world.engine.command(publisher, begin_us + i * period_us // (3 * count), Publish(0, number))
+            self.published += 1
+        self.advance(1)
+        for number in range(self.published - count, self.published):
+            del self.profiles.contents[number]
+        return None

@@ -1,0 +1,241 @@
+"""Content systems on a table that T-Man builds: what Vinifera and Ferry* have in common (S2 §4.3, §4.4).
+
+Filters are installed once a cycle along lookups (protocols/content_table). An event goes to the owner of its
+place by every attribute, one copy each; whoever has a copy sends it to those who asked for a filter that
+matches it. With ``on_the_way`` nodes on the way up do so too; without it, only once it has come to its owner.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from vinecast.core.config import check, limited
+from vinecast.core.events import Count, Deliver, Effect, Event, Observe, PeerLost, Publish, Received, Send
+from vinecast.core.interest import Scratch
+from vinecast.core.machine import NOBODY
+from vinecast.core.schemas import Event as Values
+from vinecast.core.trace import TraceKind
+from vinecast.core.view import Ages, Peers
+from vinecast.protocols.content_table import ContentRequest, ContentTable, Wanted
+from vinecast.protocols.order_ring import next_hop, shower
+from vinecast.protocols.small_world import meet
+from vinecast.systems.notices import Notice, Pull, PulledEvent
+from vinecast.systems.on_tman import OnTMan, OnTManConfig, Topics
+from vinecast.systems.vinifera_catalogue import CIRCLE, Content, ContentProfiles
+
+HOPS_MAX = 10_000  # ours: hops after which a copy on its way up is dropped
+
+
+@dataclass(frozen=True, slots=True)
+class ContentConfig(OnTManConfig):
+    """How filters and events travel."""
+
+    on_the_way: bool = True
+    """Whether nodes match events that pass them on the way up (ours); S2 §4.4 speaks of those on the way
+    down."""
+    to_friends: bool = False
+    """Whether who wants an event also sends it to the neighbours whose profiles say that they do (ours)."""
+    kept: int = limited(3, at_least=2, at_most=100)
+    """Cycles for which a request lasts that is not repeated (ours)."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        OnTManConfig.__post_init__(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ContentEvent:
+    """A copy of an event on its way, to the owner of its value of an attribute or from there."""
+
+    kind: ClassVar[str] = "content.event"
+    topic: int
+    """The number of its schema."""
+    event: int
+    hops: int
+    values: Values
+    attribute: int
+    """By which it is routed, among those of its schema."""
+    up: bool
+
+
+class ContentSystem(OnTMan):
+    """The machine, but for the choice of neighbours, and where filters and events belong."""
+
+    def __init__(
+        self,
+        name: str,
+        config: ContentConfig,
+        seed: int,
+        me: int,
+        profiles: ContentProfiles,
+        scratch: Scratch,
+    ) -> None:
+        self.content_profiles = profiles
+        self.catalogue = profiles.catalogue
+        self._on_the_way, self._to_friends = config.on_the_way, config.to_friends
+        self._table_size = config.tman.table_size
+        room = self._table_size + 2
+        self._to = np.empty(room, dtype=np.int32)
+        self._lows, self._highs = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+        self.requests = ContentTable(self._parts, self.catalogue.wider, self._is_known, config.kept)
+        super().__init__(name, config, seed, me, profiles, scratch)
+
+    # What a system decides.
+
+    def _wanted(self, number: int) -> Wanted:
+        """What to ask for so that what a filter of one's own matches arrives."""
+        raise NotImplementedError
+
+    def _place(self, content: Content, attribute: int) -> int:
+        """Where an event belongs by an attribute of its schema."""
+        raise NotImplementedError
+
+    def _own(self) -> None:
+        """An event has come that it owns and does not want."""
+
+    # What both do.
+
+    def handle(self, event: Event, now_us: int) -> list[Effect]:
+        """See ``Machine``."""
+        match event:
+            case Received(sender, ContentEvent() as message):
+                return self._hear(sender, message, now_us)
+            case Received(sender, ContentRequest() as request):
+                return self.requests.hear(sender, request)
+            case Received(_, Notice() | Pull() | PulledEvent()):
+                return [Count(f"{self._name}.unexpected")]
+            case Publish(topic, number):
+                return self._publish(topic, number, now_us)
+            case PeerLost(peer):
+                self.requests.forget(peer)
+        return super().handle(event, now_us)
+
+    def _build(self) -> list[Effect]:
+        self.requests.turn()
+        return self.requests.ask(self._own_wanted())
+
+    def _own_wanted(self) -> Iterator[Wanted]:
+        return (self._wanted(number) for number in self.profiles.topics_of(self.me).tolist())
+
+    def _start(self) -> None:
+        self.requests.clear()
+
+    def _change_topics(self, before: Topics, after: Topics) -> None:
+        self.content_profiles.describe(self.me)
+
+    def _meet(self, who: int, peers: Peers, ages: Ages, met: Peers, met_ages: Ages) -> None:
+        """The nearest on either side, for the ring."""
+        meet(who, peers, ages, self.profiles.table, met, met_ages)
+
+    def _parts(self, low: int, high: int) -> list[tuple[int, int, int]]:
+        count = shower(
+            self.me, low, high, self.tman.peers, self.profiles.table, self._to, self._lows, self._highs
+        )
+        columns = (column[:count].tolist() for column in (self._to, self._lows, self._highs))
+        return list(zip(*columns, strict=True))
+
+    def _is_known(self, wanted: Wanted) -> bool:
+        attribute, number, low, high = wanted
+        if not 0 <= number < len(self.catalogue.filters):
+            return False
+        first = self.catalogue.first
+        schema = int(self.catalogue.schema_of[number])
+        return bool(first[schema] <= attribute < first[schema + 1] and 0 <= low <= high < CIRCLE)
+
+    # Events.
+
+    def _publish(self, topic: int, number: int, now_us: int) -> list[Effect]:
+        values = self.content_profiles.contents.get(number)
+        content = None if values is None else self.catalogue.content(topic, values)
+        if values is None or content is None:
+            return [Count(f"{self._name}.unknown events")]
+        effects: list[Effect] = [Observe(TraceKind.PUBLISHED, topic, number)]
+        for attribute in range(len(content.places)):
+            copy = ContentEvent(topic, number, 0, values, attribute, True)
+            effects += self._pass(NOBODY, copy, content, now_us)
+        return effects
+
+    def _hear(self, sender: int, message: ContentEvent, now_us: int) -> list[Effect]:
+        content = self.catalogue.content(message.topic, message.values)
+        if content is None or not 0 <= message.attribute < len(content.places) or message.hops < 0:
+            return [Count(f"{self._name}.unknown events")]
+        if message.hops > HOPS_MAX:
+            reason = "too many hops"
+            return [Observe(TraceKind.DROPPED, message.topic, message.event, sender, message.hops, reason)]
+        return self._pass(sender, message, content, now_us)
+
+    def _pass(self, sender: int, message: ContentEvent, content: Content, now_us: int) -> list[Effect]:
+        """Deliver a copy, if it is wanted and the first, and send it where it should go."""
+        wants = any(number in self._topics for number in content.matching)
+        effects = self._take(sender, message, wants, now_us)
+        place = self._place(content, message.attribute)
+        owner = True
+        if message.up:
+            up = next_hop(self.me, place, self.tman.peers, self.profiles.table)
+            owner = up == NOBODY
+            if not owner:
+                effects.append(Send(up, self._copy(message, up=True)))
+            elif not wants:
+                self._own()
+        if owner or self._on_the_way:
+            effects += self._pass_down(sender, message, content, place, wants, owner, now_us)
+        return effects
+
+    def _pass_down(
+        self,
+        sender: int,
+        message: ContentEvent,
+        content: Content,
+        place: int,
+        wants: bool,
+        owner: bool,
+        now_us: int,
+    ) -> list[Effect]:
+        key = self._key(message, 1 + message.attribute)
+        if key in self.recent:
+            return []
+        if not self.recent.take(key, now_us):
+            return self.recent.turned_away(message.topic, message.event, sender, message.hops)
+        attribute = content.first + message.attribute
+        to = self.requests.askers(attribute, content.matching, place)
+        if self._to_friends and wants:
+            known = set(to)
+            to += [peer for peer in self._friends(content) if peer not in known]
+        copy = self._copy(message, up=False)
+        has_it = sender if not message.up or self._on_the_way else NOBODY
+        if owner and message.up and not to and not wants:
+            at = Observe(
+                TraceKind.DROPPED, message.topic, message.event, sender, message.hops, "nobody asked"
+            )
+            return [at]
+        return [Send(peer, copy) for peer in to if peer != has_it]
+
+    def _friends(self, content: Content) -> list[int]:
+        """The neighbours whose profiles say that they want an event."""
+        topics_of = self.profiles.topics_of
+        return [p for p in self.neighbours() if not content.matching.isdisjoint(topics_of(p).tolist())]
+
+    def _take(self, sender: int, message: ContentEvent, wants: bool, now_us: int) -> list[Effect]:
+        topic, event, hops = message.topic, message.event, message.hops
+        key = self._key(message, 0)
+        if key in self.recent:
+            return [] if sender == NOBODY else [Observe(TraceKind.RECEIVED_AGAIN, topic, event, sender, hops)]
+        if not self.recent.take(key, now_us):
+            return self.recent.turned_away(topic, event, sender, hops)
+        effects: list[Effect] = []
+        if sender != NOBODY:
+            effects.append(Observe(TraceKind.RECEIVED_FIRST, topic, event, sender, hops))
+        if wants:
+            effects.append(Deliver(topic, event, hops))
+        return effects
+
+    def _key(self, message: ContentEvent, step: int) -> int:
+        """What to remember of an event: 0 that it came, 1 + a that it was sent down by attribute a."""
+        return message.event * (self.catalogue.attributes + 1) + step
+
+    def _copy(self, message: ContentEvent, up: bool) -> ContentEvent:
+        return ContentEvent(
+            message.topic, message.event, message.hops + 1, message.values, message.attribute, up
+        )
