@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from vinecast import __version__
 from vinecast.cli.commands import DATA_VARIABLE, bench_sim, reproduce, sim_run, sim_show, sim_workload
 from vinecast.cli.durable_bench import add_bench_durable
+from vinecast.cli.matching_bench import add_bench_matching
 from vinecast.cli.net import add_net
 from vinecast.cli.node import add_node
 from vinecast.cli.node_bench import add_bench_node
@@ -179,6 +180,7 @@ def _add_bench(commands: Any) -> None:
     add_bench_pipeline(subjects, _command)
     add_bench_node(subjects, _command)
     add_bench_durable(subjects, _command)
+    add_bench_matching(subjects, _command)
 
 
 def _add_reproduce(commands: Any) -> None:

@@ -12,6 +12,7 @@ over all filters finds.
 """
 
 import heapq
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ _ROOM = 64
 
 Bits = NDArray[np.uint64]
 """[attribute, bucket, word]"""
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 _S58, _ONE, _NONE, _DE_BRUIJN = word(58), word(1), word(0), word(0x03F7_9D71_B4CB_0A89)
 _PLACES = np.zeros(64, dtype=np.int64)
@@ -119,11 +122,11 @@ class FilterIndex:
         self._filters: dict[int, Filter] = {}
         self._free: list[int] = []
         """Numbers below the highest given that are nobody's: a heap."""
-        self._rough: set[int] = set()
         width = len(schema.attributes)
-        self._low = np.zeros((_ROOM, width), dtype=np.uint64)
-        self._high = np.zeros((_ROOM, width), dtype=np.uint64)
-        self._live = np.zeros(_ROOM // 64, dtype=np.uint64)
+        self._low: NDArray[np.uint64] = np.zeros((_ROOM, width), dtype=np.uint64)
+        self._high: NDArray[np.uint64] = np.zeros((_ROOM, width), dtype=np.uint64)
+        self._rough: NDArray[np.bool_] = np.zeros(_ROOM, dtype=np.bool_)
+        self._live: NDArray[np.uint64] = np.zeros(_ROOM // 64, dtype=np.uint64)
         self._common, self._found = np.empty_like(self._live), np.empty(_ROOM, dtype=np.int64)
         self._cuts = np.zeros((width, 0), dtype=np.uint64)
         self._active = np.zeros(0, dtype=np.int64)
@@ -142,12 +145,10 @@ class FilterIndex:
         number = heapq.heappop(self._free) if self._free else len(self._filters)
         full = number >= self._low.shape[0]
         if full:
-            self._low, self._high = (np.concatenate((a, np.zeros_like(a))) for a in (self._low, self._high))
-            self._live = np.concatenate((self._live, np.zeros_like(self._live)))
+            self._low, self._high = _doubled(self._low), _doubled(self._high)
+            self._rough, self._live = _doubled(self._rough), _doubled(self._live)
             self._common, self._found = np.empty_like(self._live), np.empty(2 * number, dtype=np.int64)
-        self._low[number], self._high[number], is_rough = box_of(one)
-        if is_rough:
-            self._rough.add(number)
+        self._low[number], self._high[number], self._rough[number] = box_of(one)
         self._filters[number] = one
         self._until_chosen -= 1
         if full or self._until_chosen == 0:
@@ -166,15 +167,19 @@ class FilterIndex:
         self._turn(number)
         self._turn_live(number)
         del self._filters[number]
-        self._rough.discard(number)
         heapq.heappush(self._free, number)
 
     def match(self, event: Event) -> list[int]:
         """The numbers of the filters that match an event of the schema, ascending."""
-        numbers: list[int] = self.match_keys(self.schema.keys(event)).tolist()
-        if self._rough:
-            return [at for at in numbers if at not in self._rough or self._filters[at].matches(event)]
-        return numbers
+        numbers = self.match_keys(self.schema.keys(event))
+        doubtful = np.flatnonzero(self._rough[numbers])
+        if doubtful.size:
+            matching = np.ones(numbers.size, dtype=np.bool_)
+            for place, number in zip(doubtful.tolist(), numbers[doubtful].tolist(), strict=True):
+                matching[place] = self._filters[number].matches(event)
+            numbers = numbers[matching]
+        found: list[int] = numbers.tolist()
+        return found
 
     def match_keys(self, keys: Keys) -> NDArray[np.int64]:
         """The numbers of the filters in whose boxes an event's keys lie, ascending. keys: [attribute]"""
@@ -211,6 +216,10 @@ class FilterIndex:
         self._bits = np.zeros((width, buckets, self._live.size), dtype=np.uint64)
         build_bits(self._bits, self._cuts, self._active, self._low, self._high, rows)
         self._until_chosen = max(rows.size, _ROOM)
+
+
+def _doubled(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    return np.concatenate((array, np.zeros_like(array)))
 
 
 def _choose_cuts(low: Keys, high: Keys, count: int) -> Keys:
