@@ -2,7 +2,8 @@
 
 A filter of ``random`` is a box at a random place that holds one in 32 of all events, whatever the number of
 attributes: the more there are, the wider its range of each. Those of ``skewed`` and ``zipf`` are drawn from
-32 boxes of that size, the same for all, of which some are more popular than others. S2 gives its Zipf
+32 boxes of that size, the same for all and spread evenly over every attribute, of which some are more popular
+than others. S2 gives its Zipf
 distribution a size of 32 and a skew of e⁻¹ and leaves open what that means: as an exponent (``zipf``,
 P(rank) ∝ rank^−1/e) it is nearly uniform; as a factor from rank to rank (``skewed``, P(rank) ∝ e^−rank) it
 makes some events interesting to most, which is what S2 reports.
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.draws import below_array, purpose, stream, unit_array
+from vinecast.core.draws import below_array, purpose, shuffled, stream, unit_array
 from vinecast.core.errors import InputError
 from vinecast.core.interests import Filter, Range, make_filter
 from vinecast.core.schemas import Attribute, Event, Schema, Value
@@ -96,8 +97,8 @@ def content_workload(kind: str, seed: int, nodes: int, attributes: int = 1, each
         corners = unit_array(stream(seed, _PLACES, 0, 0), np.arange(nodes * each * attributes))
         found = _boxes(schema, corners.reshape(-1, attributes), width)
     else:
-        corners = unit_array(stream(seed, _PLACES, 1, 0), np.arange(SIZE * attributes))
-        boxes = _boxes(schema, corners.reshape(-1, attributes), width)
+        orders = [shuffled(stream(seed, _PLACES, 1, attribute), SIZE) for attribute in range(attributes)]
+        boxes = _boxes(schema, np.stack(orders, axis=1) / (SIZE - 1), width)
         units = unit_array(stream(seed, _RANKS, 0, 0), np.arange(nodes * each))
         found = [boxes[rank] for rank in _ranks(kind, units).tolist()]
     own = tuple(tuple(dict.fromkeys(found[node * each : (node + 1) * each])) for node in range(nodes))

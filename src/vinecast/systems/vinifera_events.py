@@ -25,7 +25,7 @@ from vinecast.systems.notices import Notice, Pull, PulledEvent
 from vinecast.systems.on_tman import OnTMan, OnTManConfig, Topics
 from vinecast.systems.vinifera_catalogue import CIRCLE, Content, ContentProfiles
 
-HOPS_MAX = 10_000  # ours: hops after which a copy on its way up is dropped
+HOPS_MAX = 1 << 20  # ours: hops that a copy can say it took
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +159,10 @@ class ContentSystem(OnTMan):
 
     def _hear(self, sender: int, message: ContentEvent, now_us: int) -> list[Effect]:
         content = self.catalogue.content(message.topic, message.values)
-        if content is None or not 0 <= message.attribute < len(content.places) or message.hops < 0:
+        if content is None or not 0 <= message.attribute < len(content.places):
             return [Count(f"{self._name}.unknown events")]
-        if message.hops > HOPS_MAX:
-            reason = "too many hops"
-            return [Observe(TraceKind.DROPPED, message.topic, message.event, sender, message.hops, reason)]
+        if not 0 <= message.hops < HOPS_MAX:
+            return [Count(f"{self._name}.too many hops")]
         return self._pass(sender, message, content, now_us)
 
     def _pass(self, sender: int, message: ContentEvent, content: Content, now_us: int) -> list[Effect]:
@@ -176,12 +175,22 @@ class ContentSystem(OnTMan):
             up = next_hop(self.me, place, self.tman.peers, self.profiles.table)
             owner = up == NOBODY
             if not owner:
-                effects.append(Send(up, self._copy(message, up=True)))
+                effects += self._pass_up(up, message, now_us)
             elif not wants:
                 self._own()
         if owner or self._on_the_way:
             effects += self._pass_down(sender, message, content, place, wants, owner, now_us)
         return effects
+
+    def _pass_up(self, up: int, message: ContentEvent, now_us: int) -> list[Effect]:
+        """Towards the owner, once: what comes back is going round in circles, while the ring is broken."""
+        key = self._key(message, 1 + self.catalogue.attributes + message.attribute)
+        if key in self.recent or not self.recent.take(key, now_us):
+            reason = "going round" if key in self.recent else "memory full"
+            return [
+                Observe(TraceKind.DROPPED, message.topic, message.event, hops=message.hops, reason=reason)
+            ]
+        return [Send(up, self._copy(message, up=True))]
 
     def _pass_down(
         self,
@@ -232,8 +241,9 @@ class ContentSystem(OnTMan):
         return effects
 
     def _key(self, message: ContentEvent, step: int) -> int:
-        """What to remember of an event: 0 that it came, 1 + a that it was sent down by attribute a."""
-        return message.event * (self.catalogue.attributes + 1) + step
+        """What to remember of an event: 0 that it came; of all attributes, 1 + a that it was sent down by
+        attribute a, and after those, that it was sent up."""
+        return message.event * (2 * self.catalogue.attributes + 1) + step
 
     def _copy(self, message: ContentEvent, up: bool) -> ContentEvent:
         return ContentEvent(

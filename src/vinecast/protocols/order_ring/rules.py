@@ -21,7 +21,8 @@ def next_hop(me: int, value: int, peers: Peers, table: Table) -> int:
     """Who is next on the way to a value's owner; NOBODY if that is oneself, as far as one knows.
 
     From below a lookup comes nearer until nobody is; then it goes to the first node at or after the value,
-    and from above only to nodes between the value and the last one. So no lookup goes round in circles.
+    and from above only to nodes between the value and the last one. Where everybody knows its neighbours on
+    the ring it ends at the owner; where not, it may come back to a node, and whoever carries it must notice.
     """
     circle = int(table.circle[0])
     mine = (int(table.place[me]) - value) % circle

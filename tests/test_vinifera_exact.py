@@ -1,0 +1,105 @@
+"""Vinifera and Ferry* deliver exactly what a central matcher would, at rest (issue: conformance)."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from content import SCHEMA, events, filters, schemas
+from content_net import ContentNet
+from vinecast.core.interests import Filter, make_filter
+from vinecast.core.machine import NOBODY
+from vinecast.core.schemas import Event, Schema
+
+Story = tuple[list[Schema], list[list[Filter]], list[tuple[int, Event]]]
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    """One or two schemas, everybody's filters over them, and events near the ends of these."""
+    found = draw(st.lists(schemas(), min_size=1, max_size=2))
+    known = [Schema(f"drawn{i}", schema.attributes) for i, schema in enumerate(found)]
+    some = [one for schema in known for one in draw(st.lists(filters(schema), min_size=1, max_size=6))]
+    nodes = draw(st.integers(2, 9))
+    wants = [draw(st.lists(st.sampled_from(some), max_size=3, unique=True)) for _ in range(nodes)]
+    drawn = []
+    for number, schema in enumerate(known):
+        near = [one for one in some if one.schema == schema]
+        drawn += [(number, event) for event in draw(st.lists(events(schema, near), min_size=1, max_size=6))]
+    return known, wants, drawn
+
+
+@pytest.mark.parametrize("system", ["vinifera", "ferry"])
+@settings(max_examples=120)
+@given(
+    story=stories(), seed=st.integers(0, 1000), shuffles=st.booleans(), on_the_way=st.booleans(),
+    to_friends=st.booleans(),
+)  # fmt: skip
+def test_what_is_delivered_is_what_a_central_matcher_finds(
+    system: str, story: Story, seed: int, shuffles: bool, on_the_way: bool, to_friends: bool
+) -> None:
+    known, wants, drawn = story
+    net = ContentNet(system, known, wants, seed, shuffles, on_the_way=on_the_way, to_friends=to_friends)
+    net.turn()
+    net.run()
+    for i, (schema, event) in enumerate(drawn):
+        net.publish((seed + i) % net.nodes, schema, event)
+    net.run()
+    net.check()
+
+
+@settings(max_examples=60)
+@given(
+    story=stories(), seed=st.integers(0, 1000), steps=st.lists(st.integers(0, 12), min_size=1, max_size=30)
+)
+def test_no_event_is_lost_while_nodes_move(story: Story, seed: int, steps: list[int]) -> None:
+    """Requests, moves and events in any order, with events in between: who owns what changes under way."""
+    known, wants, drawn = story
+    net = ContentNet("vinifera", known, wants, seed, shuffles=True, beta=1)
+    net.turn()
+    net.run()
+    for i, pause in enumerate(steps):
+        schema, event = drawn[i % len(drawn)]
+        net.publish((seed + i) % net.nodes, schema, event)
+        if i % 5 == 4:
+            net.machines[i % net.nodes].balance.load = 1000  # so that the one before moves
+            net.turn()
+        for _ in range(pause):
+            net.step()
+    net.run()
+    net.check()
+
+
+def test_nodes_do_move() -> None:
+    """The test above would be in vain if they did not."""
+    wide, narrow = (make_filter(SCHEMA, {"price": ends}) for ends in ((0, 1000), (400, 410)))
+    net = ContentNet("vinifera", [SCHEMA], [[narrow]] * 3 + [[wide]] * 3, 1, beta=1)
+    net.turn()
+    net.run()
+    before = net.profiles.place.copy()
+    net.machines[3].balance.load = 1000
+    net.turn()
+    net.turn()
+    net.run()
+    assert (net.profiles.place != before).sum() == 1
+    for price in range(0, 1001, 10):
+        net.publish(price % 6, 0, SCHEMA.event({"price": price, "count": 1, "at": 10**15, "order": "buy"}))
+    net.run()
+    net.check()
+
+
+@settings(max_examples=40)
+@given(story=stories(), seed=st.integers(0, 1000))
+def test_with_broken_rings_everything_comes_to_rest(story: Story, seed: int) -> None:
+    known, wants, drawn = story
+    net = ContentNet("vinifera", known, wants, seed, shuffles=True)
+    net.turn()
+    net.run()
+    for node, machine in enumerate(net.machines):
+        machine.tman.peers[:2] = machine.tman.peers[2:4]
+        machine.tman.peers[2:] = NOBODY
+        if machine.tman.peers[0] == NOBODY:
+            machine.tman.peers[0] = (node + 2) % net.nodes if (node + 2) % net.nodes != node else NOBODY
+    for i, (schema, event) in enumerate(drawn):
+        net.publish((seed + i) % net.nodes, schema, event)
+    net.run()
+    assert all(count == 1 for count in net.delivered.values())
