@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vinecast.core.errors import Bug, InputError, RemoteError, VinecastError
+    from vinecast.core.schemas import Attribute, Schema
+    from vinecast.core.schemas_text import parse_schema
     from vinecast.node.config import NodeConfig
     from vinecast.node.node import Node, Peer
     from vinecast.node.publisher import OverloadedError
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
+    "Attribute": "core.schemas",
     "Bug": "core.errors",
     "Event": "node.subscription",
     "InputError": "core.errors",
@@ -33,14 +36,17 @@ _PLACES = {
     "Peer": "node.node",
     "Receipt": "node.receipt",
     "RemoteError": "core.errors",
+    "Schema": "core.schemas",
     "Subscription": "node.subscription",
     "SyncNode": "node.sync",
     "SyncSubscription": "node.sync",
     "UnsafeError": "node.publisher_durable",
     "VinecastError": "core.errors",
+    "parse_schema": "core.schemas_text",
 }
 
 __all__ = [
+    "Attribute",
     "Bug",
     "Event",
     "InputError",
@@ -50,11 +56,13 @@ __all__ = [
     "Peer",
     "Receipt",
     "RemoteError",
+    "Schema",
     "Subscription",
     "SyncNode",
     "SyncSubscription",
     "UnsafeError",
     "VinecastError",
+    "parse_schema",
 ]
 
 

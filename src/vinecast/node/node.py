@@ -23,10 +23,13 @@ from typing import Any, Self
 
 from vinecast.core.blocks import cid_from_text
 from vinecast.core.errors import InputError
+from vinecast.core.schemas import Schema
 from vinecast.node.address import Address
 from vinecast.node.clock import RealClock
 from vinecast.node.company import Company
 from vinecast.node.config import NodeConfig
+from vinecast.node.content import Contents, Values, Wish, as_plain
+from vinecast.node.content_schemas import Schemas
 from vinecast.node.driver import Driver
 from vinecast.node.identity import Identity
 from vinecast.node.peers import ME
@@ -97,6 +100,7 @@ class Node:
         self._store: Store | None = None
         self._streams: StreamPlace | None = None
         self._names: TopicNames | None = None
+        self._contents: Contents | None = None
         self._readers: Readers | None = None
         self._company: Company | None = None
         self._closed = False
@@ -158,6 +162,7 @@ class Node:
             on_card=self._note_card,
         )
         readers.driver = self._driver
+        self._contents = Contents(readers, self._driver.counters)
         self._driver.recall((session.on_us, session.last_us) for session in self._store.sessions())
         self._publisher = Publisher(
             identity,
@@ -251,6 +256,11 @@ class Node:
         return self._names
 
     @property
+    def schemas(self) -> Schemas:
+        """What schemas are: create and find them."""
+        return Schemas(self.names)
+
+    @property
     def id(self) -> bytes:
         """The node's id: the hash of its public key."""
         return self.driver.book.me
@@ -307,29 +317,48 @@ class Node:
     # Publishing.
 
     async def publish(
-        self, topic: str, payload: Payload, headers: Headers | None = None, durable: bool = True
+        self,
+        topic: str | Schema,
+        payload: Payload | Values,
+        headers: Headers | None = None,
+        durable: bool = True,
     ) -> Receipt:
         """Publish an event. Waits while neighbours cannot take more; OverloadedError when that lasts.
+
+        On a topic it is bytes or a string, of a schema a value for every attribute.
 
         A durable event becomes part of its topic's stream: the receipt comes when it is safe on this node and
         with ``NodeConfig.holders`` others, or after ``publish_wait_s``, and says how many hold it. Another is
         sent once to those who are there, and kept by nobody.
         """
-        return await self.publisher.publish(topic, payload, headers, durable)
+        (data,), topic, headers = as_plain(topic, (payload,), headers)
+        return await self.publisher.publish(topic, data, headers, durable)
 
     async def publish_all(
-        self, topic: str, payloads: Iterable[Payload], headers: Headers | None = None, durable: bool = True
+        self,
+        topic: str | Schema,
+        payloads: Iterable[Payload | Values],
+        headers: Headers | None = None,
+        durable: bool = True,
     ) -> list[Receipt]:
-        """Publish many events of a topic, in order, which is much cheaper than one by one.
+        """Publish many events of a topic or a schema, in order, which is much cheaper than one by one.
 
         When one of them is refused, those before it have been published.
         """
-        return await self.publisher.publish_all(topic, payloads, headers, durable)
+        found, topic, headers = as_plain(topic, payloads, headers)
+        return await self.publisher.publish_all(topic, found, headers, durable)
 
     # Subscribing.
 
-    def subscribe(self, topic: str, start: Start = NOW, consumer: str | None = None) -> Subscription:
-        """Read a topic, or all that fit a pattern (``sports/#``, ``+/tennis``) and that the node knows.
+    def subscribe(
+        self,
+        topic: str | Schema,
+        start: Start = NOW,
+        consumer: str | None = None,
+        filter: Wish = None,
+    ) -> Subscription:
+        """Read a topic, or all that fit a pattern (``sports/#``, ``+/tennis``) and that the node knows; or of
+        a schema the events that match a filter, such as ``price < 10 and order = "buy"``.
 
         Of durable events, begin with those published from "now" on, with the "earliest" that is kept
         anywhere, or after the one with this offset or id. A ``consumer`` goes on after what it acknowledged
@@ -338,6 +367,11 @@ class Node:
         readers = self.readers
         if self._closed:
             raise InputError("the node is closed")
+        if isinstance(topic, Schema):
+            assert self._contents is not None
+            return self._contents.subscribe(topic, start, consumer, filter)
+        if filter is not None:
+            raise InputError("a filter goes with a schema, not with a topic")
         return readers.subscribe(topic, start, consumer)
 
     def log(self, topic: str, after: str | None = None, count: int = 100) -> list[Event]:

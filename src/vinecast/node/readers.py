@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from vinecast.core.errors import InputError
 from vinecast.core.seals import Sealed
+from vinecast.node.content import Wanted
 from vinecast.node.driver import Driver
 from vinecast.node.reading import Reading, Start
 from vinecast.node.store import Store
@@ -39,11 +40,13 @@ class Readers:
 
     # Coming and going.
 
-    def subscribe(self, topic: str, start: Start, consumer: str | None) -> Subscription:
-        """See ``Node.subscribe``."""
+    def subscribe(
+        self, topic: str, start: Start, consumer: str | None, wanted: Wanted | None = None
+    ) -> Subscription:
+        """See ``Node.subscribe``. ``wanted``: which events of the topic, if not all."""
         driver, pattern = self.driver, Pattern.parse(topic)
         reading = Reading(driver.streams, start, consumer, pattern.is_plain)
-        subscription = Subscription(pattern, self._waiting, self._ready, self._close, reading)
+        subscription = Subscription(pattern, self._waiting, self._ready, self._close, reading, wanted)
         if pattern.is_plain:
             if not self._read([topic], subscription):
                 raise InputError(f"there is no room for one more topic ({topic[:80]!r})")
@@ -79,6 +82,8 @@ class Readers:
         self._leave(topic)
 
     async def _close(self, subscription: Subscription) -> None:
+        if subscription.wanted is not None:
+            subscription.wanted.close()
         if subscription in self._patterns:
             self._patterns.remove(subscription)
         for topic, readers in list(self.by_topic.items()):

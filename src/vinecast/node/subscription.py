@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from vinecast.core.blocks import cid_text
 from vinecast.core.seals import Sealed
+from vinecast.node.content import Wanted, read_values
 from vinecast.node.reading import Reading
 from vinecast.node.topics import Pattern
 
@@ -54,6 +55,11 @@ class Event(Struct, frozen=True, gc=False):
         return self.sealed.record.payload
 
     @property
+    def values(self) -> dict[str, int | float | str]:
+        """Of an event of a schema, its values by attribute, times in ISO 8601. InputError if it is none."""
+        return read_values(self.payload)
+
+    @property
     def headers(self) -> dict[str, str | bytes]:
         """What was said about it."""
         return dict(self.sealed.record.headers)
@@ -74,6 +80,7 @@ class Subscription:
         ready: Callable[["Subscription"], Awaitable[None]],
         close: Callable[["Subscription"], Awaitable[None]],
         reading: Reading | None = None,
+        wanted: Wanted | None = None,
     ) -> None:
         self.pattern = pattern
         self.dropped = 0
@@ -81,6 +88,8 @@ class Subscription:
         self._waiting = waiting
         self.reading = reading
         """How far it has come in streams; None where there are none."""
+        self.wanted = wanted
+        """Which events of its topic it wants; None for all."""
         self._waiting_bytes = 0
         self._events: deque[Event] = deque()
         self._came = asyncio.Event()
@@ -112,6 +121,8 @@ class Subscription:
         """Let an event wait for the reader; whether there was room."""
         if self._closed:
             return False
+        if self.wanted is not None and not self.wanted.has(event.sealed):
+            return True
         waiting_bytes = self._waiting_bytes + len(event.sealed.block)
         if len(self._events) >= self._waiting or waiting_bytes > WAITING_BYTES:
             self.dropped += 1
@@ -134,12 +145,14 @@ class Subscription:
             return
         reading.advance(topic, position)
         if reading.wants(sealed):
-            self._put(Event(sealed, hops, position))
+            self._put(sealed, hops, position)
 
-    def _put(self, event: Event) -> None:
-        self._waiting_bytes += len(event.sealed.block)
+    def _put(self, sealed: Sealed, hops: int, position: int) -> None:
+        if self.wanted is not None and not self.wanted.has(sealed):
+            return
+        self._waiting_bytes += len(sealed.block)
         self._came.set()
-        self._events.append(event)
+        self._events.append(Event(sealed, hops, position))
 
     async def ack(self, event: Event) -> None:
         """Say that the consumer is done with an event of a stream and with all before it: after a restart it
@@ -160,7 +173,9 @@ class Subscription:
             if self._closed:
                 raise StopAsyncIteration
             if self.reading is not None and self.reading.is_behind:
-                self.reading.catch_up(lambda sealed, position: self._put(Event(sealed, -1, position)))
+                self.reading.catch_up(lambda sealed, position: self._put(sealed, -1, position))
+                if not self._events:  # nothing that is wanted: the loop has others to serve, too
+                    await asyncio.sleep(0)
                 continue
             self._came.clear()
             await self._came.wait()

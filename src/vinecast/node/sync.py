@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from vinecast.core.errors import InputError
+from vinecast.core.schemas import Schema
 from vinecast.node.config import NodeConfig
+from vinecast.node.content import Values, Wish
 from vinecast.node.loop import new_event_loop
 from vinecast.node.node import Node, Peer
 from vinecast.node.reading import Start
@@ -111,8 +113,8 @@ class SyncNode:
 
     def publish(
         self,
-        topic: str,
-        payload: bytes | str,
+        topic: str | Schema,
+        payload: bytes | str | Values,
         headers: Mapping[str, str | bytes] | None = None,
         durable: bool = True,
     ) -> Receipt:
@@ -121,17 +123,24 @@ class SyncNode:
 
     def publish_all(
         self,
-        topic: str,
-        payloads: Iterable[bytes | str],
+        topic: str | Schema,
+        payloads: Iterable[bytes | str | Values],
         headers: Mapping[str, str | bytes] | None = None,
         durable: bool = True,
     ) -> list[Receipt]:
         """Publish many events of a topic at once, which is much faster than one by one."""
         return self.do(lambda: self.node.publish_all(topic, payloads, headers, durable))
 
-    def subscribe(self, topic: str, start: Start = NOW, consumer: str | None = None) -> "SyncSubscription":
-        """Read a topic, or all that fit a pattern and that the node knows; see ``Node.subscribe``."""
-        return SyncSubscription(self, self.ask(lambda: self.node.subscribe(topic, start, consumer)))
+    def subscribe(
+        self,
+        topic: str | Schema,
+        start: Start = NOW,
+        consumer: str | None = None,
+        filter: Wish = None,
+    ) -> "SyncSubscription":
+        """Read a topic, all that fit a pattern and that the node knows, or the events of a schema that match
+        a filter; see ``Node.subscribe``."""
+        return SyncSubscription(self, self.ask(lambda: self.node.subscribe(topic, start, consumer, filter)))
 
     def log(self, topic: str, after: str | None = None, count: int = 100) -> list[Event]:
         """What the node keeps of a topic's stream, in the order that all nodes share."""
