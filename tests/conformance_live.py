@@ -16,7 +16,8 @@ from vinecast.core.events import Publish, Subscribe, Unsubscribe
 from vinecast.core.machine import NOBODY
 from vinecast.core.seals import event_number
 from vinecast.core.trace import TraceKind
-from vinecast.node.config import NodeConfig
+from vinecast.node.config import NodeConfig, VitisSettings
+from vinecast.node.driver import Driver
 from vinecast.node.identity import Identity
 from vinecast.node.keepers import keeper_key
 from vinecast.node.node import Node
@@ -240,11 +241,53 @@ class LiveTrialOfTreesOverTls(LiveTrialOfTrees):
     sockets = True
 
 
+class LiveTrialOfClusters(LiveTrial):
+    """A population of live nodes whose system has clusters, and paths between them."""
+
+    def _is_complete(self, topic: int) -> bool:
+        """Whether an event of any node would reach all subscribers, the way that links lead now."""
+        drivers = {node.id: node.driver for node in self._village.nodes}
+        wanted = {self._village.nodes[n].id for n in self.subscribers(topic)}
+        ways = {me: self._ways(one, topic) for me, one in drivers.items()}
+        for begin in drivers:
+            reached, waiting = {begin}, [begin]
+            while waiting:
+                more = ways[waiting.pop()] - reached
+                reached |= more
+                waiting += more
+            if not wanted <= reached:
+                return False
+        return all(drivers[me].is_ready(named(topic)) for me in wanted if len(wanted) > 1)
+
+    def _ways(self, driver: Driver, topic: int) -> set[bytes]:
+        """Whom a node would tell of an event."""
+        number = driver.book.topics.take(named(topic))
+        assert number is not None
+        try:
+            return {driver.book.id_of(peer) for peer in driver.machine.ways(number)}
+        finally:
+            driver.book.topics.leave(number)
+
+
+class LiveTrialOfClustersOverTls(LiveTrialOfClusters):
+    """The same over real sockets."""
+
+    sockets = True
+
+
 LIVE = replace(POLDERCAST, config=live_config(), where=LiveTrial, nodes=20)
 LIVE_OVER_TLS = replace(LIVE, where=LiveTrialOverTls)
 LIVE_TREES = replace(
     SYSTEMS["pulsarcast"], config=live_config(system="pulsarcast"), where=LiveTrialOfTrees, nodes=20
 )
 LIVE_TREES_OVER_TLS = replace(LIVE_TREES, where=LiveTrialOfTreesOverTls)
-LIVE_SYSTEMS = {"live": LIVE, "live-pulsarcast": LIVE_TREES}
+LIVE_CLUSTERS = replace(
+    SYSTEMS["vitis"],
+    config=NodeConfig(system="vitis", period_s=0.2, vitis=VitisSettings(table_size=8)),
+    where=LiveTrialOfClusters,
+    nodes=14,
+)
+"""Everybody tells its whole table in every cycle that it is there, so that these are longer."""
+LIVE_CLUSTERS_OVER_TLS = replace(LIVE_CLUSTERS, where=LiveTrialOfClustersOverTls)
+LIVE_SYSTEMS = {"live": LIVE, "live-pulsarcast": LIVE_TREES, "live-vitis": LIVE_CLUSTERS}
 """Every system that a live node can run. A further one: its own way to tell that it has settled."""

@@ -8,7 +8,16 @@ import pytest
 
 from conformance import CALM, MEMORY, PERIOD_US, POLDERCAST, SYSTEMS, AnyTrial, TopicSystem, Trial, interests
 from conformance import poldercast_config as poldercast
-from conformance_live import LIVE, LIVE_OVER_TLS, LIVE_SYSTEMS, LIVE_TREES, LIVE_TREES_OVER_TLS, live_config
+from conformance_live import (
+    LIVE,
+    LIVE_CLUSTERS,
+    LIVE_CLUSTERS_OVER_TLS,
+    LIVE_OVER_TLS,
+    LIVE_SYSTEMS,
+    LIVE_TREES,
+    LIVE_TREES_OVER_TLS,
+    live_config,
+)
 from vinecast.core.machine import SECOND_US
 from vinecast.sim.network import Network, NetworkConfig, Partition
 from vinecast.sim.workload import Subscriptions, pattern
@@ -29,6 +38,8 @@ VARIANTS |= {"live-2-cyclon": (LIVE, live_config(shortcuts="cyclon"))}
 VARIANTS |= {"live-over-TLS": (LIVE_OVER_TLS, live_config())}
 VARIANTS |= {"live-pulsarcast": (LIVE_TREES, LIVE_TREES.config)}
 VARIANTS |= {"live-pulsarcast-over-TLS": (LIVE_TREES_OVER_TLS, LIVE_TREES.config)}
+VARIANTS |= {"live-vitis": (LIVE_CLUSTERS, LIVE_CLUSTERS.config)}
+VARIANTS |= {"live-vitis-over-TLS": (LIVE_CLUSTERS_OVER_TLS, LIVE_CLUSTERS.config)}
 
 Begin = Callable[..., AnyTrial]
 

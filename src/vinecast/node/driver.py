@@ -237,7 +237,7 @@ class Driver(Participation):
     def _take(self, peer: bytes, frame: Frame) -> None:
         match frame:
             case Gossip():
-                self._conduct.hear(peer, self._clock.now_us())
+                self.hear(peer)
                 sender, message = self.system.read_gossip(peer, frame)
                 self.handle(Received(sender, message))
                 self.joined.set()
@@ -256,7 +256,7 @@ class Driver(Participation):
 
     def _meet(self, peer: bytes, frame: Introduction) -> None:
         """Somebody introduces itself; a node that knows nobody begins with it."""
-        self._conduct.hear(peer, self._clock.now_us())
+        self.hear(peer)
         self.book.release()
         number = self.book.meet(frame.sender, peer)
         if number == NOBODY:
@@ -267,6 +267,10 @@ class Driver(Participation):
             self.streams.handle(Start((number,)))
         self.streams.meet(number)
         self.joined.set()
+
+    def hear(self, peer: bytes) -> None:
+        """A peer gossips. RemoteError when that is more than anybody has to listen to."""
+        self._conduct.hear(peer, self._clock.now_us())
 
     def welcome(self, peer: bytes) -> bool:
         """Gossip with a peer that was called on; False while it has not introduced itself."""

@@ -51,6 +51,10 @@ class Host(Protocol):
         """Send a frame; whether it will go out."""
         ...
 
+    def hear(self, peer: bytes) -> None:
+        """A peer gossips. RemoteError when that is more than anybody has to listen to."""
+        ...
+
     def answer(self, sender: int, pulls: Sequence[Pull]) -> None:
         """Let the machine answer a peer that asks for events by number, and send them."""
         ...

@@ -6,7 +6,7 @@ neighbour or the node itself proposes them.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from vinecast.node.conduct import Misunderstanding
 from vinecast.node.peers import ME, PeerBook
 from vinecast.node.wire import Entry
 from vinecast.protocols.cyclon.machine import CyclonAnswer, CyclonRequest
-from vinecast.protocols.gateway import Proposed
+from vinecast.protocols.gateway.proposals import propose_oneself
 from vinecast.protocols.tman import TManAnswer, TManEcho, TManProfile, TManRequest
 from vinecast.systems.vitis import VitisProfiles
 
@@ -71,7 +71,8 @@ class Strangers:
 
 
 class VitisCodec:
-    """One node's. ``cards`` turns numbers of peers into cards, ``shared`` is what profiles say besides."""
+    """One node's. ``cards`` turns numbers of peers into cards, ``shared`` is what profiles say besides;
+    ``wants(topic)``: whether the node subscribes."""
 
     def __init__(
         self,
@@ -79,12 +80,15 @@ class VitisCodec:
         book: PeerBook,
         shared: VitisProfiles,
         strangers: Strangers,
+        wants: Callable[[int], bool],
         counters: Counter[str],
     ) -> None:
         self._cards, self._book, self._shared = cards, book, shared
-        self._strangers, self._counters = strangers, counters
+        self._strangers, self._wants, self._counters = strangers, wants, counters
         self._weighed = np.full(book.profiles.peers, _NEVER, dtype=np.int64)
         """In which cycle somebody last heard from a peer what its topics weigh. [peer]"""
+        self._own: dict[int, tuple[int, bytes, bytes, int]] = {}
+        self._own_at = -1, -1
         book.on_topics = self._reset
 
     def _reset(self, peer: int) -> None:
@@ -127,20 +131,32 @@ class VitisCodec:
 
     def _pack_proposals(self, to: int) -> tuple[tuple[bytes, ...], bytes]:
         """What this node proposes for the topics that a peer has too, but for itself."""
-        profiles, said = self._book.profiles, self._shared.proposals.said
-        own, begin = profiles.topics_of(ME), int(profiles.beg[ME])
-        rows = slice(begin, begin + own.size)
-        wanted = (said.gateway[rows] != ME) & np.isin(own, profiles.topics_of(to), assume_unique=True)
-        at = np.flatnonzero(wanted)[: wire.NAMED_MAX // 2]
-        if not at.size:
-            return (), b""
-        both = np.concatenate([said.gateway[rows][at], said.parent[rows][at]])
-        named, places = np.unique(both, return_inverse=True)
-        proposed = np.zeros(at.size, dtype=wire.ROW)
-        proposed["topic"] = self._book.order_of(ME)[at]
-        proposed["gateway"], proposed["parent"] = places[: at.size] + 1, places[at.size :] + 1
-        proposed["hops"] = said.hops[rows][at]
-        return tuple([self._strangers.id_of(number) for number in named.tolist()]), proposed.tobytes()
+        mine, named = self._own_proposals(), dict[bytes, int]()
+        rows = []
+        for topic in self._book.profiles.topics_of(to).tolist():
+            one = mine.get(topic)
+            if one is not None and len(named) <= wire.NAMED_MAX - 2:
+                at, gateway, parent, hops = one
+                places = [named.setdefault(peer, len(named) + 1) for peer in (gateway, parent)]
+                rows.append(wire.ROW.pack(at, *places, hops))
+        return tuple(named), b"".join(rows)
+
+    def _own_proposals(self) -> dict[int, tuple[int, bytes, bytes, int]]:
+        """Topic → which of the card's it is, and who is proposed, of whom it is known, how far it is; made
+        once a cycle."""
+        made_at = self._book.cycle, self._book.card.version
+        if self._own_at != made_at:
+            profiles, said, id_of = self._book.profiles, self._shared.proposals.said, self._strangers.id_of
+            own, begin = profiles.topics_of(ME), int(profiles.beg[ME])
+            rows = [part[begin : begin + own.size].tolist() for part in said]
+            every = zip(own.tolist(), self._book.order_of(ME).tolist(), *rows, strict=True)
+            self._own_at = made_at
+            self._own = {
+                topic: (at, id_of(gateway), id_of(parent), hops)
+                for topic, at, gateway, parent, hops in every
+                if gateway != ME
+            }
+        return self._own
 
     # In.
 
@@ -181,34 +197,30 @@ class VitisCodec:
 
     def _hear_proposals(self, sender: int, frame: wire.Profile) -> None:
         """Take over what a neighbour proposes, as far as it concerns this node."""
-        book, profiles = self._book, self._book.profiles
-        if len(frame.proposed) % wire.ROW.itemsize:
-            raise RemoteError("malformed proposals")
-        rows = np.frombuffer(frame.proposed, dtype=wire.ROW)
-        order, topics, count = book.order_of(sender), profiles.topics_of(sender), len(book.topics_of(sender))
-        highest = max(rows["gateway"].max(initial=0), rows["parent"].max(initial=0))
-        if rows.size and (rows["topic"].max() >= count or highest > len(frame.named)):
-            raise RemoteError("proposal of nobody")
-        by_card = np.full(count, NOBODY, dtype=np.int32)
-        by_card[order] = topics
-        rows = rows[np.isin(by_card[rows["topic"]], profiles.topics_of(ME))]
-        numbers = self._numbers_of(sender, frame.named, rows)
-        rows = rows[(numbers[rows["gateway"]] != NOBODY) & (numbers[rows["parent"]] != NOBODY)]
-        gateway, hops = np.full(count, sender, dtype=np.int32), np.zeros(count, dtype=np.uint8)
-        parent, at = gateway.copy(), rows["topic"]
-        gateway[at], parent[at], hops[at] = numbers[rows["gateway"]], numbers[rows["parent"]], rows["hops"]
-        self._shared.proposals.say(sender, Proposed(gateway[order], parent[order], hops[order]))
+        order, count = self._book.order_of(sender), len(self._book.topics_of(sender))
+        proposed = propose_oneself(sender, order.size)
+        if frame.proposed:
+            if len(frame.proposed) % wire.ROW.size:
+                raise RemoteError("malformed proposals")
+            topics = self._book.profiles.topics_of(sender).tolist()
+            row_of = {at: row for row, at in enumerate(order.tolist())}
+            for at, *places, hops in wire.ROW.iter_unpack(frame.proposed):
+                if at >= count or max(places) > len(frame.named):
+                    raise RemoteError("proposal of nobody")
+                row = row_of.get(at)
+                if row is None or not self._wants(topics[row]):
+                    continue
+                gateway, parent = (self._number_of(frame.named, place, sender) for place in places)
+                if NOBODY not in (gateway, parent):
+                    proposed.gateway[row], proposed.parent[row], proposed.hops[row] = gateway, parent, hops
+        self._shared.proposals.say(sender, proposed)
 
-    def _numbers_of(self, sender: int, named: tuple[bytes, ...], rows: NDArray[Any]) -> NDArray[np.int32]:
-        """The numbers of those that rows name; NOBODY for all others and where there is no room."""
-        numbers = np.full(len(named) + 1, NOBODY, dtype=np.int32)
-        numbers[0] = sender
-        used = np.unique(np.concatenate([rows["gateway"], rows["parent"]]))
-        for place in used[used > 0].tolist():
-            numbers[place] = self._strangers.number_of(named[place - 1])
-            if numbers[place] == NOBODY:
-                self._counters[NO_ROOM] += 1
-        return numbers
+    def _number_of(self, named: tuple[bytes, ...], place: int, sender: int) -> int:
+        """The number of somebody that is named; NOBODY where there is no room for it."""
+        number = self._strangers.number_of(named[place - 1]) if place else sender
+        if number == NOBODY:
+            self._counters[NO_ROOM] += 1
+        return number
 
 
 def _with(sender: int, peers: Iterable[int], ages: Iterable[int]) -> tuple[Any, Any]:

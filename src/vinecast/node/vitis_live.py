@@ -96,7 +96,9 @@ class LiveVitis:
         self.codec = Codec(book)
         self._host, self._book, self._shared = host, book, shared
         self._strangers = Strangers(book, config.peers)
-        self._vitis_codec = VitisCodec(self.codec, book, shared, self._strangers, host.counters)
+        self._vitis_codec = VitisCodec(
+            self.codec, book, shared, self._strangers, machine.subscribes, host.counters
+        )
         self._topics = CarriedTopics(book.topics, machine.relays.carries)
         self._outbox = VitisOutbox(host.send_frame, book.topics)
         self._questions = Questions()
@@ -213,7 +215,7 @@ class LiveVitis:
             self.release()
 
     def _take_gossip(self, peer: bytes, frame: wire.Exchange | wire.Profile) -> None:
-        self._questions.note(peer, self._host.now_us())
+        self._host.hear(peer)
         sender, message = self._vitis_codec.read(peer, frame)
         self._host.handle(Received(sender, message))
         if isinstance(frame, wire.Profile) and frame.is_answer:

@@ -9,10 +9,10 @@ Everything that comes in is bounded and typed here, as in ``node/wire``; what it
 ``node/vitis_codec`` and the machine.
 """
 
+import struct
 from typing import Annotated
 
 import msgspec
-import numpy as np
 from msgspec import Meta, Raw, Struct
 
 from vinecast.core.errors import RemoteError
@@ -40,7 +40,7 @@ NAMED_MAX = 4096
 NUMBERS_MAX = 64
 """Events in one notice, or asked for at once (ours)."""
 
-ROW = np.dtype([("topic", ">u2"), ("gateway", ">u2"), ("parent", ">u2"), ("hops", "u1")])
+ROW = struct.Struct(">HHHB")
 """A proposal: which topic of the sender's card; gateway and parent as places in ``named`` from 1 on, or
 0 for the sender itself; how far the gateway is."""
 
@@ -79,7 +79,7 @@ class Profile(Struct, array_like=True, frozen=True, tag=1):
     cycle: Cycle
     sender: Told
     named: Annotated[tuple[Id, ...], Meta(max_length=NAMED_MAX)]
-    proposed: Annotated[bytes, Meta(max_length=TOPICS_MAX * ROW.itemsize)]
+    proposed: Annotated[bytes, Meta(max_length=TOPICS_MAX * ROW.size)]
     """Rows of ``ROW``."""
     met: Annotated[tuple[Told, ...], Meta(max_length=MET_MAX)]
 
