@@ -124,7 +124,7 @@ class LiveEvents:
         sealed = read_sealed(block, cid, seal)
         if sealed.record.height:
             raise RemoteError("event of a stream among those of none")
-        topic = self._system.take_topic(sealed.record.topic, way)
+        topic = self._system.take_topic(sealed.record.topic, way, number)
         if topic is None:
             self._host.refuse_topic(peer)
             return

@@ -138,7 +138,7 @@ class LivePolderCast:
         """See ``LiveSystem``."""
         return False
 
-    def take_topic(self, name: str, way: int) -> int | None:
+    def take_topic(self, name: str, way: int, event: int) -> int | None:
         """See ``LiveSystem``: those that it subscribes to."""
         number = self._numbers.get(name)
         return number if number is not None and self.subscribes(number) else None

@@ -154,7 +154,7 @@ class LivePulsarCast:
         """See ``LiveSystem``."""
         return (topic, event) in self._tree.seen
 
-    def take_topic(self, name: str, way: int) -> int | None:
+    def take_topic(self, name: str, way: int, event: int) -> int | None:
         """See ``LiveSystem``: those in whose tree it has a place, and any that is on its way to one."""
         number = self._topics.member(name)
         return self._topics.number_of(name) if number is None and way != DOWN else number

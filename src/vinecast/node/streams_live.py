@@ -338,7 +338,7 @@ class LiveStreams:
             sealed = read_sealed(block, cid, seal)
             if not sealed.record.height:
                 raise RemoteError("event of no stream among those of streams")
-            number = self._system.take_topic(sealed.record.topic, way)
+            number = self._system.take_topic(sealed.record.topic, way, sealed.number)
             if number is None:
                 self._host.refuse_topic(peer)
                 continue

@@ -138,8 +138,8 @@ class LiveSystem(Protocol):
         """Whether an event that came before may come another way."""
         ...
 
-    def take_topic(self, name: str, way: int) -> int | None:
-        """The number of a topic whose events it takes this way, or None; good until ``release``."""
+    def take_topic(self, name: str, way: int, event: int) -> int | None:
+        """The number of the topic of an event that it takes this way, or None; good until ``release``."""
         ...
 
     def keep_topic(self, topic: int) -> None:

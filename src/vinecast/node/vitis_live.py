@@ -2,8 +2,8 @@
 paths between clusters.
 
 A topic's place on the circle is the highest bits of the key that its keepers are found by. Nodes relay topics
-that they do not subscribe to, so that events are taken for every topic with links here, and for any topic
-while they are seeking a node that has some.
+that they do not subscribe to, so that word of events is taken for every topic with links here, and for any
+topic while an event is seeking a node that has some.
 """
 
 import threading
@@ -42,8 +42,6 @@ from vinecast.systems.durable_carriers import over_notices
 from vinecast.systems.notices import Notice, Pull
 from vinecast.systems.vitis import Vitis, VitisConfig, VitisProfiles
 
-SEEKING = 1
-"""The way of events that seek a node which has to do with their topic (``SeekingEvent``)."""
 RELAY_SHARE = 4
 """One peer can ask to relay one in so many of the topics that a node can know, in a cycle (ours)."""
 ROUNDS = 2
@@ -166,12 +164,18 @@ class LiveVitis:
         """See ``LiveSystem``."""
         return False
 
-    def take_topic(self, name: str, way: int) -> int | None:
-        """See ``LiveSystem``: those that have links here, and any whose events are seeking."""
+    def take_topic(self, name: str, way: int, event: int) -> int | None:
+        """See ``LiveSystem``: those that have links here, and any of an event that it asked for."""
+        number = self._carried(name)
+        if number is None and self.machine.notices.waits_for(event):
+            number = self._topics.number_of(name)
+        return number
+
+    def _carried(self, name: str) -> int | None:
+        """The number of a topic that has links here."""
         number = self._book.topics.number_of(name)
-        if number is not None and (self.subscribes(number) or self.machine.links(number)):
-            return number
-        return self._topics.number_of(name) if way == SEEKING else None
+        has_links = number is not None and (self.subscribes(number) or self.machine.links(number))
+        return number if has_links else None
 
     def keep_topic(self, topic: int) -> None:
         """See ``LiveSystem``."""
@@ -237,7 +241,9 @@ class LiveVitis:
     def _take_notice(self, sender: int, frame: wire.Have) -> None:
         if not is_topic(frame.topic):
             raise RemoteError("message about an impossible topic")
-        topic = self.take_topic(frame.topic, SEEKING if frame.seeking else 0)
+        topic = self._carried(frame.topic)
+        if topic is None and frame.seeking:
+            topic = self._topics.number_of(frame.topic)
         if topic is None:
             self._host.counters[NOT_CARRIED] += len(frame.events)
             return

@@ -122,6 +122,10 @@ class Notices:
         """Who was asked for something, or could be."""
         return self._asked.keys() | {peer for wait in self._waiting.values() for peer, _ in wait.tellers}
 
+    def waits_for(self, event: int) -> bool:
+        """Whether an event was asked for, and has not come."""
+        return event in self._waiting
+
     def note(self, event: int, now_us: int) -> None:
         """An event is here by other means: it is neither asked for any more nor passed on."""
         self._end(event)
