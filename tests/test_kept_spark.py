@@ -1,6 +1,7 @@
 """Runs that claims need, as one Spark sweep: the same results, in the same folder."""
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from pyspark import cloudpickle
 
 import test_kept
 from test_kept import Square
-from vinecast.claims import Setup, grid_rings, kept
+from vinecast.claims import Setup, grid_rings, kept, quasar_points
 from vinecast.claims.grid_runs import Play
 from vinecast.claims.kept import do, fetch, is_kept
 from vinecast.cli import main
@@ -74,3 +75,26 @@ class TestSpark:
         assert here.keys() == there.keys()
         for name, array in here.items():
             assert np.array_equal(array, there[name], equal_nan=array.dtype.kind == "f")
+
+    def test_quasars_claims_are_one_sweep(
+        self,
+        spark: "SparkSession",
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        """QU-1 … QU-5 on populations so small that what they show is of no interest."""
+        monkeypatch.setitem(quasar_points.SIZES, "small", (64, 128))
+        monkeypatch.setitem(quasar_points.POPULATIONS, "small", 1)
+        monkeypatch.setitem(quasar_points.GROUPS, "small", 2)
+        claims = [f"QU-{n}" for n in range(1, 6)]
+        kept_at = ["--scale", "small", "--keep", str(tmp_path), "--json"]
+        assert main(["reproduce", *claims, *kept_at, "--spark"]) in (0, 1)
+        swept = json.loads(capsys.readouterr().out)
+        assert len(list(tmp_path.glob("*.npz"))) >= 6
+        monkeypatch.setattr(kept, "_done", {})
+        for file in tmp_path.glob("*.npz"):
+            file.unlink()
+        assert main(["reproduce", *claims, *kept_at]) in (0, 1)
+        assert json.loads(capsys.readouterr().out) == swept
+        assert len(swept) == len(claims)

@@ -1,13 +1,19 @@
 """MySpace-like groups, the runs behind Quasar's claims, and its benchmark."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 from vinecast.claims.quasar_runs import Play, Population, degree_for, farthest
+from vinecast.cli import main
 from vinecast.core.errors import InputError
 from vinecast.protocols.directed_walk.sweep import DRAWN, EXPIRED, RANDOM, SENT
 from vinecast.sim.bench_quasar import bench_quasar
 from vinecast.sim.myspace import KNEE, LEAST, MEAN, MOST, group_sizes, groups_of
+from vinecast.sim.sample import load_workload
 from vinecast.systems.quasar_sweep import links_of, random_contacts
 
 
@@ -33,6 +39,34 @@ def test_groups_have_as_many_members_as_they_should() -> None:
     assert np.array_equal(found.start, again.start)
     with pytest.raises(InputError):
         groups_of(7, 100, np.array([0]))
+
+
+def test_groups_are_a_workload_of_scenarios() -> None:
+    found = load_workload("myspace", 20_000, 1, None)
+    assert found.count / found.nodes == pytest.approx(1, rel=0.15)
+    assert load_workload("myspace", 500, 1, None, topics=7).topic_count == 7
+    more = load_workload("myspace", 20_000, 1, None, subscriptions=3)
+    assert more.count / more.nodes == pytest.approx(3, rel=0.15)
+    with pytest.raises(InputError, match="not both"):
+        load_workload("myspace", 500, 1, None, topics=7, subscriptions=2)
+
+
+def test_a_scenario_with_such_groups_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scenario = Path(__file__).parent.parent / "scenarios" / "quasar-myspace.toml"
+    small = ["--set", "nodes=60", "--set", "cycles=3", "--set", "workload.topics=4"]
+    assert main(["sim", "run", str(scenario), *small, "--out", str(tmp_path / "run"), "--json"]) == 0
+    last = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert 0.5 < _find(last, "hit_ratio") <= 1
+
+
+def _find(found: Any, name: str) -> float:
+    """A figure, wherever it stands."""
+    if isinstance(found, dict):
+        if name in found:
+            return float(found[name])
+        found = list(found.values())
+    inner = [_find(one, name) for one in found] if isinstance(found, list) else []
+    return max((one for one in inner if not np.isnan(one)), default=float("nan"))
 
 
 def test_the_diameter_stays_the_same() -> None:

@@ -167,8 +167,8 @@ def test_more_nodes_than_the_graph_has(tmp_path: Path) -> None:
 
 
 def test_a_workload_that_nobody_knows() -> None:
-    with pytest.raises(InputError, match=r'one of "facebook", .*, not "myspace"'):
-        load_workload("myspace", 100, 1, None)
+    with pytest.raises(InputError, match=r'one of "facebook", .*, not "friendster"'):
+        load_workload("friendster", 100, 1, None)
     with pytest.raises(InputError, match="at least three nodes"):
         load_workload("synthetic", 2, 1, None)
 
@@ -204,6 +204,7 @@ def test_a_synthetic_workload_with_a_mean_of_ones_own() -> None:
         ("random", {"topics": 10, "subscriptions": 20}, "nobody can have 20 subscriptions to 10 topics"),
         ("facebook", {"subscriptions": 20}, "they are the file's"),
         ("synthetic", {"topics": 20}, "they come with it"),
+        ("myspace", {"topics": 20, "subscriptions": 3}, "not both"),
     ],
 )
 def test_what_cannot_be_chosen_is_refused(name: str, chosen: dict[str, int], words: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from vinecast import __version__
+from vinecast.cli.anycast_bench import add_bench_anycast
 from vinecast.cli.commands import DATA_VARIABLE, bench_sim, reproduce, sim_run, sim_show, sim_workload
 from vinecast.cli.durable_bench import add_bench_durable
 from vinecast.cli.matching_bench import add_bench_matching
@@ -181,6 +182,7 @@ def _add_bench(commands: Any) -> None:
     add_bench_node(subjects, _command)
     add_bench_durable(subjects, _command)
     add_bench_matching(subjects, _command)
+    add_bench_anycast(subjects, _command)
 
 
 def _add_reproduce(commands: Any) -> None:

@@ -81,6 +81,9 @@ class NodeConfig:
     regular_share: int = limited(70, at_least=1, at_most=99)
     """The share of an hour, in per cent, that a node must have been on line for, day by day or week by week,
     to count as regular in it (S4: γ)."""
+    anycast: bool = True
+    """PolderCast: whether nodes tell each other what is near them, and search with that for a subscriber
+    where none is known."""
     alone_cycles: int = limited(4, at_least=1, at_most=1000)
     """Cycles without finding another subscriber after which a subscription counts as ready."""
     traced: int = limited(1000, at_least=0, at_most=10_000_000)

@@ -81,6 +81,11 @@ class Participation(abc.ABC):
         """Send events of one's own, outside of streams, on their way; how many peers each was handed to."""
         return self.events.publish(hand)
 
+    def search(self, topic: str) -> bool:
+        """Where nobody is known to whom an event on a topic could be handed, search for one; whether to wait
+        a moment for what comes of it."""
+        return self.system.search(topic)
+
     def subscribes(self, topic: str) -> bool:
         """Whether the node takes part in a topic."""
         return topic in self.book.topics_of(ME)

@@ -8,22 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message
 from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
+from vinecast.node.anycast_live import LiveAnycast, anycast_config
 from vinecast.node.codec import Codec
 from vinecast.node.config import PATIENCE_PERIODS, NodeConfig
+from vinecast.node.keepers import keeper_key
 from vinecast.node.peers import ME, PeerBook
 from vinecast.node.system_live import NOT_TOLD, Host, LiveSystem
 from vinecast.node.wire import Gossip, Own, encode
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.cyclon import machine as cyclon
 from vinecast.protocols.cyclon.machine import CyclonAnswer, CyclonRequest
+from vinecast.protocols.kademlia import point_of
 from vinecast.protocols.rings import RingsAnswer, RingsConfig, RingsRequest
 from vinecast.protocols.rings import machine as rings
 from vinecast.protocols.rings_regular import RegularAnswer, RegularRequest
 from vinecast.protocols.vicinity import VicinityAnswer, VicinityConfig, VicinityRequest
 from vinecast.protocols.victor import VictorAnswer, VictorConfig, VictorRequest
+from vinecast.systems.anycast import ANYCAST_MESSAGES
 from vinecast.systems.durable_carriers import over_poldercast
 from vinecast.systems.grid import GridConfig
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
@@ -58,6 +61,7 @@ def poldercast_config(config: NodeConfig) -> PolderCastConfig:
         "cyclon": CyclonConfig(period_s=config.period_s),
         "vicinity": VicinityConfig(period_s=config.period_s),
         "rings": patient,
+        "anycast": anycast_config(config.anycast, config.period_s),
     }
     if config.slotting is None:
         return PolderCastConfig(**plain)
@@ -73,7 +77,7 @@ def _scratch_for(peers: int, topics: int, most: int, places: int, thread: int) -
 
 def make(config: NodeConfig, seed: int, network: str, book: PeerBook, host: Host) -> LiveSystem:
     """See ``make_system``."""
-    return LivePolderCast(config, seed, book, host)
+    return LivePolderCast(config, seed, network, book, host)
 
 
 class LivePolderCast:
@@ -83,14 +87,18 @@ class LivePolderCast:
     first_timer, last_timer = cyclon.TIMER, rings.TIMER
     gossips, pulls = True, False
 
-    def __init__(self, config: NodeConfig, seed: int, book: PeerBook, host: Host) -> None:
+    def __init__(self, config: NodeConfig, seed: int, network: str, book: PeerBook, host: Host) -> None:
         own = poldercast_config(config)
+        if own.anycast.on:
+            book.profiles.topic_ids = book.topics.place(lambda topic: point_of(keeper_key(network, topic)))
         room = config.peers, config.topics, own.most, own.rings.size
         scratch = _scratch_for(*room, threading.get_ident())
         self.machine = machine = _make_machine(own, seed, book, scratch)
         self.carrier = over_poldercast(machine)
         self.codec = Codec(book, own.most, GOSSIP)
         self._host, self._book = host, book
+        self._anycast = LiveAnycast(machine, self.codec, book, host)
+        self.search = self._anycast.search
         self._reachable: set[int] = set()
         self._numbers = book.topics.numbers
         self.in_use, self.partner_of = machine.peers_in_use, machine.partner_of
@@ -159,6 +167,8 @@ class LivePolderCast:
 
     def encode(self, to: bytes, message: Message) -> bytes:
         """See ``LiveSystem``."""
+        if isinstance(message, ANYCAST_MESSAGES):
+            return self._anycast.encode(to, message)
         return encode(self.codec.pack(to, message))
 
     def read_gossip(self, peer: bytes, frame: Gossip) -> tuple[int, Message]:
@@ -166,8 +176,8 @@ class LivePolderCast:
         return self.codec.unpack(peer, frame)
 
     def take(self, peer: bytes, frame: Own) -> None:
-        """See ``LiveSystem``: it has none."""
-        raise RemoteError("unknown kind of message")
+        """See ``LiveSystem``: those of searches."""
+        self._anycast.take(peer, frame)
 
     # Regularity.
 

@@ -61,6 +61,7 @@ class Publisher:
             await self._visit(topic)
             await self._wait_for_room(lambda: self._is_full(topic))
             return await self._durable.put(await self._record(topic, data, headers))
+        await self._search(topic)
         await self._wait_for_room(lambda: self._pending_bytes > HAND_BYTES or self._is_crowded(topic))
         record = await self._record(topic, data, headers)
         loop = asyncio.get_running_loop()
@@ -79,6 +80,7 @@ class Publisher:
         if durable:
             return await self._publish_all(topic, payloads, headers)
         receipts: list[Receipt] = []
+        await self._search(topic)
         for hand in _hands(map(_bytes_of, payloads)):
             await self._wait_for_room(lambda: self._is_crowded(topic))
             records = [await self._record(topic, data, headers) for data in hand]
@@ -119,8 +121,15 @@ class Publisher:
             headers=dict(headers) if headers else {},
         )
 
+    async def _search(self, topic: str) -> None:
+        """Where no subscriber is known, wait a moment for one to be found."""
+        while self._driver.search(topic):
+            await asyncio.sleep(LOOK_S)
+
     async def _visit(self, topic: str) -> None:
-        """Before the first event on a stream, wait a moment for what others have of it."""
+        """Before the first event on a stream, wait a moment for what others have of it. A subscriber that has
+        to be found first is not waited for: keepers have the event, and it asks them."""
+        self._driver.search(topic)
         while self._driver.streams.visit(topic):
             await asyncio.sleep(LOOK_S)
 

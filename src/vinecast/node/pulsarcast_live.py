@@ -164,6 +164,10 @@ class LivePulsarCast:
         self._topics.release()
         return NOT_TOLD
 
+    def search(self, topic: str) -> bool:
+        """See ``LiveSystem``: the way to a tree is always known."""
+        return False
+
     # Messages.
 
     def send_later(self, to: int, message: Message) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vinecast.core.events import Event, Message
+from vinecast.core.events import Effect, Event, Message
 from vinecast.core.machine import Machine
 from vinecast.node.wire import Gossip, Own
 from vinecast.protocols.kademlia import Kademlia
@@ -45,6 +45,10 @@ class Host(Protocol):
 
     def handle(self, event: Event) -> None:
         """Let the machine handle something, and do what it asks for."""
+        ...
+
+    def carry_out(self, effect: Effect) -> None:
+        """Do what the machine asks for."""
         ...
 
     def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
@@ -126,6 +130,11 @@ class LiveSystem(Protocol):
 
     def begin(self, timer: str) -> None:
         """A timer is about to fire."""
+        ...
+
+    def search(self, topic: str) -> bool:
+        """Before something is published: where nobody is known to whom it could be handed, search for one;
+        whether one may be found in a moment."""
         ...
 
     # Events.

@@ -188,6 +188,10 @@ class LiveVitis:
         self._topics.release()
         return told
 
+    def search(self, topic: str) -> bool:
+        """See ``LiveSystem``: the way to a cluster is always known."""
+        return False
+
     # Messages.
 
     def encode(self, to: bytes, message: Message) -> bytes:

@@ -36,7 +36,9 @@ from vinecast.core.regularity import Patterns
 from vinecast.core.rule import COMPILED, cache_folder
 from vinecast.node.config import NodeConfig
 from vinecast.protocols import rings_regular
+from vinecast.protocols.gravity import machine as gravity
 from vinecast.protocols.tman.machine import PROFILE_TIMER
+from vinecast.systems.anycast import AnycastConfig
 from vinecast.systems.poldercast import PolderCast
 from vinecast.systems.poldercast_regular import PolderCastRegular, PolderCastRegularConfig
 from vinecast.systems.poldercast_regular_rings import RegularProfiles
@@ -87,11 +89,12 @@ def _talk(rules: str) -> None:
         _gossip(_vitis_machines(), ["cyclon", "tman", PROFILE_TIMER])
         return
     machines = _poldercast_machines(rules == _REGULAR)
-    _gossip(machines, ["cyclon", "grid", "vicinity", "victor", "rings", rings_regular.TIMER])
+    _gossip(machines, ["cyclon", "grid", "vicinity", "victor", "rings", rings_regular.TIMER, gravity.TIMER])
     for node in range(_NODES):
         machines[node].is_reachable(1)
         machines[node].rings.partner = (node + 1) % _NODES
         machines[node].rings.carriers(1, 0)  # while somebody is being asked
+    _pass_on(machines, 0, Publish(2, _NODES), _CYCLES * _HOUR_US)  # nobody subscribes: there is a search
 
 
 def _gossip(machines: Sequence[Machine], names: list[str]) -> None:
@@ -140,7 +143,8 @@ def _vitis_machines() -> list[Vitis]:
 
 def _poldercast_machines(regular: bool) -> list[PolderCast]:
     profiles = _profiles()
-    config = PolderCastRegularConfig(fanout=4)
+    profiles.topic_ids = np.arange(_TOPICS, dtype=np.uint64)
+    config = PolderCastRegularConfig(fanout=4, anycast=AnycastConfig(on=True))
     scratch = make_scratch(_NODES, _TOPICS, _TOPICS, config.most, config.rings.size)
     if not regular:
         return [PolderCast(config, node, node, profiles, scratch) for node in range(_NODES)]

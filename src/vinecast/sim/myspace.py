@@ -48,6 +48,19 @@ def group_sizes(seed: int, groups: int) -> NDArray[np.int64]:
     return np.minimum(LEAST + found, MOST)
 
 
+def groups(
+    seed: int, nodes: int, count: int | None = None, subscriptions: int | None = None
+) -> Subscriptions:
+    """So many groups; or as many as give a node so many of them on average, one unless given (ours).
+
+    The largest groups have at most all nodes, so that the mean of few is a little less.
+    """
+    if count is not None and subscriptions is not None:
+        raise InputError('the workload "myspace" takes topics or subscriptions, not both: sizes are its own')
+    count = count or max(round(nodes * (subscriptions or 1) / MEAN), 1)
+    return groups_of(seed, nodes, group_sizes(seed, count))
+
+
 def groups_of(seed: int, nodes: int, sizes: NDArray[np.int64]) -> Subscriptions:
     """A topic for each group, with so many random members, or all nodes if there are no more."""
     if nodes < 1 or (sizes.size and sizes.min() < 1):

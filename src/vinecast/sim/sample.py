@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from vinecast.core.draws import purpose, shuffled, stream
 from vinecast.core.errors import InputError
-from vinecast.sim import reddit
+from vinecast.sim import myspace, reddit
 from vinecast.sim.edges import Edges, read_edges, subscriptions_from
 from vinecast.sim.publications import Publications
 from vinecast.sim.workload import Subscriptions, follower_graph, pattern, subscribe
@@ -37,7 +37,7 @@ FILES = {
 """What lies in the data folder by name: the file and, of a social graph, whether it is directed. Reddit's is
 no graph but a trace of readers (sim/reddit.py)."""
 
-PATTERNS = ("random", "low", "high", "zipf")
+PATTERNS = ("random", "low", "high", "zipf", "myspace")
 WORKLOADS = (*FILES, "synthetic", *PATTERNS)
 
 TWITTER_MEAN = 87.9  # S2 §3.6.5
@@ -127,6 +127,8 @@ def load_workload(
         return renumbered(_from_graph(name, nodes, seed, data), seed)
     if name == "synthetic":
         return renumbered(synthetic(seed, nodes, subscriptions), seed)
+    if name == "myspace":
+        return myspace.groups(seed, nodes, topics, subscriptions)
     if name in PATTERNS:
         return scaled_pattern(name, seed, nodes, topics, subscriptions)
     known = ", ".join(f'"{known}"' for known in WORKLOADS)

@@ -19,13 +19,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.config import check
+from vinecast.core.config import check, limited
 from vinecast.core.draws import below, purpose, shuffled, stream, substream
 from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, Start, TimerFired
-from vinecast.core.machine import NOBODY
+from vinecast.core.machine import NOBODY, SECOND_US
 from vinecast.core.profiles import Profiles
 from vinecast.core.rule import word
-from vinecast.protocols.directed_walk import Walk, WalkConfig, Walker
+from vinecast.protocols.directed_walk import NO_LEVEL, Walk, WalkConfig, Walker
 from vinecast.protocols.gravity import (
     Gravity,
     GravityAsk,
@@ -38,14 +38,15 @@ from vinecast.protocols.gravity.machine import TIMER
 
 FOUND = 16  # ours: peers that were found and are remembered
 FOUND_CYCLES = 32  # ours: for so long; by then they are in other views, or were not wanted
-TRIES = 2  # ours: cycles in which walks of one search set out
+TRIES = 2  # ours: times that walks of one search set out
 REST_CYCLES, REST_CYCLES_MAX = 8, 512  # ours: after a search in vain, twice as long each time
 LONELY_CYCLES = 2  # ours: before a subscriber without neighbours searches; gossip is mostly faster
 SEARCHES = 256  # ours: topics whose search is remembered
 BEGUN_A_CYCLE = 4  # ours: searches that a node begins in a cycle of itself
 PASSED_A_CYCLE, PASSED_FOR_ONE = 128, 32  # ours: walks that are passed on in a cycle, in all and for one peer
-TRAIL_CYCLES, TRAILS = 4, 512  # ours: for how long, and how many, walks are remembered
+TRAIL_ANSWERS, TRAILS = 4, 1024  # ours: how many times an answer's time, and how many, walks are remembered
 LINKED_A_CYCLE = 2  # ours: links that a node seeks in a cycle
+REFUSED_CYCLES = 64  # ours: for so long, whoever had no room is not asked again
 RENEWED = 10  # ours: periods of gravity after which a link is exchanged for another
 
 Peers = NDArray[np.int32]
@@ -53,6 +54,8 @@ Ages = NDArray[np.uint16]
 
 _LINK = purpose("anycast.link")
 _SEARCH = purpose("anycast.search")
+_STEP = purpose("anycast.step")
+_WORD = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,16 @@ class AnycastConfig:
     set are not believed, so that nobody attracts one topic in ten by filling them."""
     walk: WalkConfig = field(default_factory=lambda: WalkConfig(ttl=24, branching=2, negatives=8))
     """Ours."""
+    answer_s: float = limited(1.0, at_least=0.001, at_most=3600.0)
+    """Seconds for an answer, before walks set out once more, or nobody is found (ours)."""
 
     def __post_init__(self) -> None:
         check(self)
+
+    @property
+    def answer_us(self) -> int:
+        """The same in microseconds."""
+        return round(self.answer_s * SECOND_US)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +109,27 @@ class _Search:
     """A search for subscribers of one topic."""
 
     due: int
-    """The cycle in which it goes on, or may begin again."""
+    """The cycle in which it begins, or may begin again."""
     tries: int = 0
+    until_us: int = 0
+    """When the time for an answer is over."""
     wait: int = REST_CYCLES
     rests: bool = False
 
 
 @dataclass(slots=True)
 class _Trail:
-    """A walk that came by: from whom, to whom, in which cycle; of the node's own, what it looks for."""
+    """A walk that came by: from whom, to whom, and when; and what it looks for."""
 
     sender: int
     to: int
-    cycle: int
+    at_us: int
     item: int
 
 
 class Anycast:
-    """One node's. ``knows(item, avoided)`` gives a subscriber of a topic in the node's own views whose id is
-    not among those, or NOBODY.
+    """One node's. ``view()`` is Cyclon's; ``knows(item, avoided)`` gives a subscriber of a topic in any view
+    of the node whose id is not among those, or NOBODY.
 
     peers, ages: [place], those who were found, and how many cycles ago.
     """
@@ -128,6 +140,7 @@ class Anycast:
         seed: int,
         me: int,
         profiles: Profiles,
+        view: Callable[[], Peers],
         knows: Callable[[int, set[int]], int],
         most: int = FOUND,
     ) -> None:
@@ -139,7 +152,7 @@ class Anycast:
         self.gravity = Gravity(config.gravity, me)
         self.peers: Peers = np.full(min(FOUND, most), NOBODY, dtype=np.int32)
         self.ages: Ages = np.zeros(self.peers.size, dtype=np.uint16)
-        self._knows = knows
+        self._view, self._knows = view, knows
         self._walker = Walker(config.walk, config.gravity.hashes, seed, me, int(profiles.ids[me]))
         self._cycle = self._periods = self._begun = 0
         self._searches: OrderedDict[int, _Search] = OrderedDict()
@@ -148,13 +161,15 @@ class Anycast:
         self._asked: set[int] = set()
         self._guests: set[int] = set()
         """Neighbours that came by themselves."""
+        self._refused: dict[int, int] = {}
+        """Who had no room → in which cycle."""
         self.renew_items()
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
         match event:
             case Received(sender, AnycastSeek() as seek):
-                return self._pass_on(sender, seek)
+                return self._pass_on(sender, seek, now_us)
             case Received(sender, AnycastFound() as found):
                 return self._hear(sender, found)
             case Received(sender, GravityUpdate()):
@@ -163,6 +178,8 @@ class Anycast:
                 if sender in self._asked:
                     return [Count("gravity.asked again")]
                 self._asked.add(sender)
+            case Received(sender, GravityRefuse()):
+                self._refused[sender] = self._cycle
             case TimerFired(name) if name == TIMER:
                 return self._renew_link() + self.gravity.handle(event, now_us)
             case PeerLost(peer):
@@ -176,6 +193,7 @@ class Anycast:
         own = self.profiles.topic_ids[self.profiles.topics_of(self.me)]
         self.gravity.items = np.append(own, self.profiles.ids[self.me]).astype(np.uint64)
         self._own = set(own.tolist())
+        self._has_news = True
 
     def in_use(self) -> set[int]:
         """Peers whose numbers must stay theirs."""
@@ -183,31 +201,36 @@ class Anycast:
 
     # Cycles and links.
 
-    def begin_cycle(self, view: Peers, lonely: Iterable[int], now_us: int) -> list[Effect]:
-        """Once a cycle. view: Cyclon's; lonely: ids of own topics of which no other subscriber is known"""
+    def begin_cycle(self, lonely: Iterable[int], now_us: int) -> list[Effect]:
+        """Once a cycle. lonely: ids of own topics of which no other subscriber is known"""
         self._cycle += 1
         self._passed.clear()
         self._asked.clear()
         self._grow_older()
-        while self._trails and next(iter(self._trails.values())).cycle < self._cycle - TRAIL_CYCLES:
+        oldest_us = now_us - TRAIL_ANSWERS * self.config.answer_us
+        while self._trails and next(iter(self._trails.values())).at_us < oldest_us:
             self._trails.popitem(last=False)
-        return self._seek_links(view, now_us) + self._go_on_searching(view, set(lonely))
+        news = self.gravity.tell_all(now_us) if self._has_news and self.gravity.version else []
+        self._has_news = self._has_news and not self.gravity.version
+        return news + self._seek_links(now_us) + self._go_on_searching(set(lonely), now_us)
 
     def _grow_older(self) -> None:
         self.ages += np.uint16(1)
         self.peers[self.ages > FOUND_CYCLES] = NOBODY
         self.ages[self.peers == NOBODY] = 0
 
-    def _seek_links(self, view: Peers, now_us: int) -> list[Effect]:
+    def _seek_links(self, now_us: int) -> list[Effect]:
         """Take some neighbours from Cyclon's view, but leave room for those who come by themselves."""
-        degree, links = self.config.gravity.degree, self.gravity.links
+        degree, links, view = self.config.gravity.degree, self.gravity.links, self._view()
         self._guests.intersection_update(links)
+        since = self._cycle - REFUSED_CYCLES
+        self._refused = {peer: cycle for peer, cycle in self._refused.items() if cycle > since}
         lacking = min(degree - degree // 4 - len(links), LINKED_A_CYCLE)
         effects: list[Effect] = []
         for peer in view[shuffled(stream(self.seed, _LINK, self._cycle, self.me), view.size)].tolist():
             if lacking <= 0:
                 break
-            if self.gravity.link(peer, now_us):
+            if peer not in self._refused and self.gravity.link(peer, now_us):
                 effects += self.gravity.tell(peer)
                 lacking -= 1
         return effects
@@ -237,19 +260,19 @@ class Anycast:
 
     # Searches.
 
-    def is_searching(self, item: int) -> bool:
-        """Whether walks for a topic may still be answered."""
+    def is_searching(self, item: int, now_us: int) -> bool:
+        """Whether the first walks for a topic may still be answered."""
         search = self._searches.get(item)
-        return search is not None and search.tries > 0 and not search.rests
+        return search is not None and search.tries == 1 and now_us < search.until_us
 
-    def search(self, item: int, view: Peers) -> list[Effect]:
-        """Look for a subscriber of a topic, unless that was done in vain not long ago. view: Cyclon's"""
-        search = self._searches.get(item)
-        if search is None:
-            search = self._remember(item, self._cycle)
+    def search(self, item: int, now_us: int) -> list[Effect]:
+        """Look for a subscriber of a topic, unless that was done in vain not long ago."""
+        if not self._view().size:
+            return []
+        search = self._searches.get(item) or self._remember(item, self._cycle)
         if search.tries and (not search.rests or search.due > self._cycle):
             return []
-        return self._set_out(item, search, view)
+        return self._set_out(item, search, now_us)
 
     def _remember(self, item: int, due: int) -> _Search:
         search = self._searches[item] = _Search(due)
@@ -257,7 +280,7 @@ class Anycast:
             self._searches.popitem(last=False)
         return search
 
-    def _go_on_searching(self, view: Peers, lonely: set[int]) -> list[Effect]:
+    def _go_on_searching(self, lonely: set[int], now_us: int) -> list[Effect]:
         effects: list[Effect] = []
         begun = 0
         for item in (self._own & self._searches.keys()) - lonely:
@@ -265,34 +288,35 @@ class Anycast:
         for item in sorted(lonely - self._searches.keys())[: SEARCHES // 2]:
             self._remember(item, self._cycle + LONELY_CYCLES)
         for item, search in list(self._searches.items()):
-            if search.due > self._cycle:
-                continue
             if search.rests or not search.tries:
-                if item in lonely and begun < BEGUN_A_CYCLE:
+                if item in lonely and search.due <= self._cycle and begun < BEGUN_A_CYCLE:
                     begun += 1
-                    effects += self._set_out(item, search, view)
+                    effects += self._set_out(item, search, now_us)
+            elif now_us < search.until_us:
+                continue
             elif search.tries < TRIES:
-                effects += self._set_out(item, search, view)
+                effects += self._set_out(item, search, now_us)
             else:
                 search.rests = True
                 search.due, search.wait = self._cycle + search.wait, min(2 * search.wait, REST_CYCLES_MAX)
                 effects.append(Count("anycast.found nobody"))
         return effects
 
-    def _set_out(self, item: int, search: _Search, view: Peers) -> list[Effect]:
-        """Let walks set out: where this node's own knowledge draws them, or to anybody in Cyclon's view."""
+    def _set_out(self, item: int, search: _Search, now_us: int) -> list[Effect]:
+        """Let walks set out: the first where this node's own knowledge draws it, others in any direction, so
+        that no one peer can swallow all of them."""
         if search.rests:
             search.tries, search.rests = 0, False
         search.tries += 1
-        search.due = self._cycle + 1
+        search.until_us = now_us + self.config.answer_us
         self._begun += 1
         key = substream(stream(self.seed, _SEARCH, self._begun, self.me), word(item))
         effects: list[Effect] = []
-        for to, walk in self._walker.begin(int(key), view, b""):
+        for to, walk in self._walker.begin(int(key), self._view(), b""):
             if item not in self._own:
                 walk = replace(walk, negative=b"")  # this node draws nothing that it could mistake for others
-            onward = self._next(item, walk) or (to, walk)
-            effects += self._send_on(item, self.me, *onward)
+            drawn = None if effects else self._next(item, walk)
+            effects += self._send_on(item, self.me, *(drawn or (to, walk)), now_us)
         return effects
 
     # Walks.
@@ -306,20 +330,26 @@ class Anycast:
         if known != NOBODY:
             return known, replace(walk, ttl=ttl, level=0)
         onward = self._walker.go_on(walk, item, self.gravity.homes, self.gravity.neighbours)
-        return None if onward is None else onward[:2]
+        if onward is not None:
+            return onward[:2]
+        view = self._view()  # no neighbours yet
+        if not view.size:
+            return None
+        key = stream(self.seed, _STEP, walk.number & _WORD, self.me)
+        return int(view[below(key, ttl, view.size)]), replace(walk, ttl=ttl, level=NO_LEVEL)
 
-    def _send_on(self, item: int, sender: int, to: int, walk: Walk) -> list[Effect]:
+    def _send_on(self, item: int, sender: int, to: int, walk: Walk, now_us: int) -> list[Effect]:
         """Send a walk on its way, and remember whom it came from, the first time that it came."""
         trail = self._trails.get(walk.number)
         if trail is None:
-            self._trails[walk.number] = _Trail(sender, to, self._cycle, item)
+            self._trails[walk.number] = _Trail(sender, to, now_us, item)
             if len(self._trails) > TRAILS:
                 self._trails.popitem(last=False)
         else:
             trail.to = to
         return [Send(to, AnycastSeek(item, walk))]
 
-    def _pass_on(self, sender: int, seek: AnycastSeek) -> list[Effect]:
+    def _pass_on(self, sender: int, seek: AnycastSeek, now_us: int) -> list[Effect]:
         item, walk = seek.item, seek.walk
         if self._passed[sender] >= PASSED_FOR_ONE or self._passed.total() >= PASSED_A_CYCLE:
             return [Count("anycast.too many walks")]
@@ -329,7 +359,7 @@ class Anycast:
         onward = self._next(item, walk)
         if onward is None:
             return [Count("anycast.expired")]
-        return [*self._send_on(item, sender, *onward), Count("anycast.passed on")]
+        return [*self._send_on(item, sender, *onward, now_us), Count("anycast.passed on")]
 
     def _hear(self, sender: int, found: AnycastFound) -> list[Effect]:
         """An answer: for this node, or on its way to another."""

@@ -185,7 +185,7 @@ class PolderCast:
         )
         self.anycast = None
         if config.anycast.on:
-            self.anycast = Anycast(config.anycast, seed, me, profiles, self._knows, config.most)
+            self.anycast = Anycast(config.anycast, seed, me, profiles, self._sample, self._knows, config.most)
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
@@ -331,18 +331,24 @@ class PolderCast:
         """Search for a subscriber of a topic, for whoever is about to publish on it and knows none."""
         if self.anycast is None or topic in self._rows or self._subscriber(topic, 0, now_us) != NOBODY:
             return []
-        return self.anycast.search(int(self.profiles.topic_ids[topic]), self.cyclon.view)
+        return self.anycast.search(int(self.profiles.topic_ids[topic]), now_us)
 
-    def is_searching(self, topic: int) -> bool:
-        """Whether a search for a subscriber of a topic is under way."""
-        return self.anycast is not None and self.anycast.is_searching(int(self.profiles.topic_ids[topic]))
+    def is_searching(self, topic: int, now_us: int) -> bool:
+        """Whether a subscriber of a topic may be found in a moment."""
+        item = int(self.profiles.topic_ids[topic])
+        return self.anycast is not None and self.anycast.is_searching(item, now_us)
 
     def _search_for_lonely(self, now_us: int) -> list[Effect]:
         """Once a cycle: search for others on topics whose rings are empty."""
         if self.anycast is None:
             return []
         lonely = self._topics[(self.rings.peers == NOBODY).all(axis=1)]
-        return self.anycast.begin_cycle(self.cyclon.view, self.profiles.topic_ids[lonely].tolist(), now_us)
+        return self.anycast.begin_cycle(self.profiles.topic_ids[lonely].tolist(), now_us)
+
+    def _sample(self) -> Peers:
+        """Cyclon's view; while it is empty, whoever is being asked."""
+        view = self.cyclon.view
+        return view if view.size else np.array(sorted(self.partners()), dtype=np.int32)
 
     def _knows(self, item: int, avoided: set[int]) -> int:
         """A subscriber of a topic, given by its id, in any view; none of those to be avoided, or NOBODY."""

@@ -89,7 +89,7 @@ class Gravity:
             case Received(sender, GravityUpdate() as update):
                 return self._take(sender, update, now_us)
             case TimerFired(name) if name == TIMER:
-                return self._tell_all(now_us)
+                return [SetTimer(TIMER, self.config.period_us), *self.tell_all(now_us)]
             case Received(sender, GravityAsk()):
                 return self._answer(sender)
             case Received(sender, GravityRefuse() | GravityLeave()) | PeerLost(sender):
@@ -128,8 +128,9 @@ class Gravity:
 
     # The node's own home.
 
-    def _tell_all(self, now_us: int) -> list[Effect]:
-        effects: list[Effect] = [SetTimer(TIMER, self.config.period_us)]
+    def tell_all(self, now_us: int) -> list[Effect]:
+        """Tell all neighbours what the home is now."""
+        effects: list[Effect] = []
         for peer, slot in list(self._slot_of.items()):
             if now_us - self._heard_us[slot] > self.config.fresh_us:
                 self.drop(peer)

@@ -1,0 +1,57 @@
+"""``vinecast bench anycast``."""
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+from vinecast.cli.node_bench import Command
+from vinecast.cli.output import need, print_json, print_table, progress
+from vinecast.cli.values import positive
+
+FRAME_BYTES = 4 + 22
+"""Around every frame: its length and kind, and what TLS 1.3 adds to a record."""
+
+
+def add_bench_anycast(subjects: Any, command: Command) -> None:
+    """The options; no room is imported for them."""
+    parser = command(
+        subjects,
+        "anycast",
+        bench_anycast,
+        "measure what filters cost to keep up, and how far a search for a subscriber goes",
+        "vinecast bench anycast --nodes 1000",
+    )
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+    parser.add_argument("--quick", action="store_true", help="few nodes, to see that it works")
+    parser.add_argument("--nodes", type=positive, metavar="N", help="default: 1000")
+    parser.add_argument("--topics", type=positive, metavar="N", help="of each node (default: 5)")
+    parser.add_argument("--searches", type=positive, metavar="N", help="default: 200")
+
+
+def bench_anycast(arguments: argparse.Namespace) -> int:
+    """Measure, and print the table."""
+    with need("vinecast bench anycast", "sim"):
+        from vinecast.core.events import Message
+        from vinecast.node import anycast_wire as wire
+        from vinecast.protocols.gravity import GravityUpdate
+        from vinecast.sim.bench_anycast import QUICK, Sizes, bench_anycast
+
+    def weigh(message: Message) -> int:
+        if not isinstance(message, GravityUpdate):
+            return 0
+        home = wire.Home(message.version, message.base, message.data)
+        return FRAME_BYTES + len(wire.encode_own(home))
+
+    usual = asdict(QUICK if arguments.quick else Sizes())
+    sizes = Sizes(**{option: getattr(arguments, option) or value for option, value in usual.items()})
+    title = "vinecast bench anycast"
+    for option, value in asdict(sizes).items():
+        title += f" --{option} {value}"
+    with progress("bench", 0) as tell:
+        results = list(bench_anycast(sizes, weigh, lambda text: tell(0, text)))
+    if arguments.json:
+        print_json([result.as_dict() for result in results])
+        return 0
+    rows = [(result.what, result.measured, result.target, result.verdict) for result in results]
+    print_table(("what", "measured", "target", "meets it"), rows, title, arguments.markdown)
+    return 0
