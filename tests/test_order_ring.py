@@ -21,8 +21,8 @@ def ring(places: list[int]) -> Table:
     return profiles.table
 
 
-def row(peers: list[int]) -> NDArray[np.int32]:
-    return np.array([*peers, NOBODY], dtype=np.int32)
+def row(peers: list[int]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    return np.array([*peers, NOBODY], dtype=np.int32), np.zeros(len(peers) + 1, dtype=np.uint8)
 
 
 def owner_of(value: int, places: list[int]) -> int:
@@ -50,7 +50,7 @@ def test_a_lookup_ends_at_the_owner(given: tuple[list[int], list[list[int]]], va
     table = ring(places)
     at = begin % len(places)
     for _ in range(2 * len(places)):
-        hop = next_hop(at, value, row(known[at]), table)
+        hop = next_hop(at, value, *row(known[at]), table)
         if hop == NOBODY:
             break
         at = hop
@@ -63,9 +63,9 @@ def test_neighbours_on_the_ring(given: tuple[list[int], list[list[int]]]) -> Non
     places, known = given
     table, nodes = ring(places), len(places)
     for node in range(nodes):
-        assert successor(node, row(known[node]), table) == (node + 1) % nodes
-        assert predecessor(node, row(known[node]), table) == (node - 1) % nodes
-    assert successor(0, row([]), table) == predecessor(0, row([]), table) == NOBODY
+        assert successor(node, *row(known[node]), table) == (node + 1) % nodes
+        assert predecessor(node, *row(known[node]), table) == (node - 1) % nodes
+    assert successor(0, *row([]), table) == predecessor(0, *row([]), table) == NOBODY
 
 
 @settings(max_examples=200)
@@ -80,7 +80,7 @@ def test_a_shower_reaches_the_owner_of_every_value_once(
     open_ones, owned, messages = [(begin % len(places), low, high)], Counter[tuple[int, int]](), 0
     while open_ones:
         at, first, last = open_ones.pop()
-        parts = shower(at, first, last, row(known[at]), table, to, lows, highs)
+        parts = shower(at, first, last, *row(known[at]), table, to, lows, highs)
         passed: Counter[int] = Counter()
         for peer, a, b in zip(
             to[:parts].tolist(), lows[:parts].tolist(), highs[:parts].tolist(), strict=True
@@ -94,3 +94,14 @@ def test_a_shower_reaches_the_owner_of_every_value_once(
         messages += parts
         assert messages <= 4 * len(places)
     assert owned == Counter({(owner_of(value, places), value): 1 for value in range(low, high + 1)})
+
+
+def test_who_does_not_answer_is_passed_over() -> None:
+    table = ring([10, 20, 30, 40])
+    peers, missed = row([1, 2, 3])
+    missed[:3] = 1, 2, 0
+    assert next_hop(0, 25, peers, missed, table) == 1
+    missed[0] = 2
+    assert next_hop(0, 25, peers, missed, table) == successor(0, peers, missed, table) == 3
+    missed[2] = 2
+    assert next_hop(0, 25, peers, missed, table) == predecessor(0, peers, missed, table) == NOBODY

@@ -6,7 +6,17 @@ adjusts either.
 
 from collections.abc import Sequence
 
-from vinecast.claims import cyclon, grid, poldercast, pulsarcast, pulsarcast_costs, quasar, scribe, vitis
+from vinecast.claims import (
+    cyclon,
+    grid,
+    poldercast,
+    pulsarcast,
+    pulsarcast_costs,
+    quasar,
+    scribe,
+    vinifera,
+    vitis,
+)
 from vinecast.claims.claim import Claim, Setup, check_claim
 from vinecast.core.errors import InputError
 
@@ -23,6 +33,7 @@ CLAIMS: dict[str, Claim] = {
         *pulsarcast_costs.CLAIMS,
         *vitis.CLAIMS,
         *quasar.CLAIMS,
+        *vinifera.CLAIMS,
     )
 }
 

@@ -60,7 +60,7 @@ class Vinifera(ContentSystem):
     ) -> None:
         self.config = config
         self.primary = 0
-        self.balance = LoadBalance(config.beta, CIRCLE, self._handed)
+        self.balance = LoadBalance(config.beta, CIRCLE, self._wanted_within)
         super().__init__("vinifera", config, seed, me, profiles, scratch)
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
@@ -115,28 +115,14 @@ class Vinifera(ContentSystem):
 
     def _balance(self) -> list[Effect]:
         self.balance.turn()
-        after = successor(self.me, self.tman.peers, self.profiles.table)
+        after = successor(self.me, *self._near, self.profiles.table)
         if after == NOBODY or self.config.beta == 0:
             return []
         place, load = self.profiles.place, self.content_profiles.load
         return self.balance.consider(int(place[self.me]), after, int(place[after]), int(load[after]))
 
-    def _handed(self, low: int, high: int) -> list[Wanted]:
-        """What anybody, this node included, wants of an arc of its own, which may wrap around."""
-        arcs = [(low, high)] if low <= high else [(low, CIRCLE - 1), (0, high)]
-        own = list(self._own_wanted())
-        return [
-            wanted
-            for first, last in arcs
-            for wanted in (
-                *self.requests.within(first, last),
-                *(w._replace(low=max(w.low, first), high=min(w.high, last)) for w in own),
-            )
-            if wanted.low <= wanted.high
-        ]
-
     def _let_move(self, sender: int, ask: ShiftAsk) -> list[Effect]:
-        before = predecessor(self.me, self.tman.peers, self.profiles.table)
+        before = predecessor(self.me, *self._near, self.profiles.table)
         place = self.profiles.place
         below = int(place[before]) if before != NOBODY else 0
         return self.balance.hear_ask(sender, ask, before, below, int(place[self.me]))

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from vinecast.core.circle import between
 from vinecast.core.config import check, limited
 from vinecast.core.events import Count, Deliver, Effect, Event, Observe, PeerLost, Publish, Received, Send
 from vinecast.core.interest import Scratch
@@ -19,7 +21,7 @@ from vinecast.core.schemas import Event as Values
 from vinecast.core.trace import TraceKind
 from vinecast.core.view import Ages, Peers
 from vinecast.protocols.content_table import ContentRequest, ContentTable, Wanted
-from vinecast.protocols.order_ring import next_hop, shower
+from vinecast.protocols.order_ring import next_hop, predecessor, shower
 from vinecast.protocols.small_world import meet
 from vinecast.systems.notices import Notice, Pull, PulledEvent
 from vinecast.systems.on_tman import OnTMan, OnTManConfig, Topics
@@ -74,8 +76,10 @@ class ContentSystem(OnTMan):
     ) -> None:
         self.content_profiles = profiles
         self.catalogue = profiles.catalogue
-        self._on_the_way, self._to_friends = config.on_the_way, config.to_friends
+        self.on_the_way, self.to_friends = config.on_the_way, config.to_friends
+        """As configured; either may be changed while it runs."""
         self._table_size = config.tman.table_size
+        self._before = NOBODY
         room = self._table_size + 2
         self._to = np.empty(room, dtype=np.int32)
         self._lows, self._highs = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
@@ -110,7 +114,41 @@ class ContentSystem(OnTMan):
                 return self._publish(topic, number, now_us)
             case PeerLost(peer):
                 self.requests.forget(peer)
-        return super().handle(event, now_us)
+        return super().handle(event, now_us) + self._hand_over()
+
+    @property
+    def _near(self) -> tuple[Peers, NDArray[np.uint8]]:
+        """Its table, as the rules of the ring take it."""
+        return self.tman.peers, self.tman.missed
+
+    def _hand_over(self) -> list[Effect]:
+        """Ask a node that has come between this one and its predecessor for what was asked of this one (ours).
+
+        That one owns some of its arc now, and events of it are sent there before requests are.
+        """
+        before = predecessor(self.me, *self._near, self.profiles.table)
+        if before == self._before:
+            return []
+        last, self._before = self._before, before
+        place = self.profiles.place
+        if NOBODY in (last, before) or not between(int(place[before]), int(place[last]), int(place[self.me])):
+            return []
+        wanted = tuple(self._wanted_within((int(place[last]) + 1) % CIRCLE, int(place[before])))
+        return [Send(before, ContentRequest(wanted))] if wanted else []
+
+    def _wanted_within(self, low: int, high: int) -> list[Wanted]:
+        """What anybody, this node included, wants of an arc, which may wrap around."""
+        arcs = [(low, high)] if low <= high else [(low, CIRCLE - 1), (0, high)]
+        own = list(self._own_wanted())
+        return [
+            wanted
+            for first, last in arcs
+            for wanted in (
+                *self.requests.within(first, last),
+                *(w._replace(low=max(w.low, first), high=min(w.high, last)) for w in own),
+            )
+            if wanted.low <= wanted.high
+        ]
 
     def _build(self) -> list[Effect]:
         self.requests.turn()
@@ -121,6 +159,7 @@ class ContentSystem(OnTMan):
 
     def _start(self) -> None:
         self.requests.clear()
+        self._before = NOBODY
 
     def _change_topics(self, before: Topics, after: Topics) -> None:
         self.content_profiles.describe(self.me)
@@ -131,7 +170,7 @@ class ContentSystem(OnTMan):
 
     def _parts(self, low: int, high: int) -> list[tuple[int, int, int]]:
         count = shower(
-            self.me, low, high, self.tman.peers, self.profiles.table, self._to, self._lows, self._highs
+            self.me, low, high, *self._near, self.profiles.table, self._to, self._lows, self._highs
         )
         columns = (column[:count].tolist() for column in (self._to, self._lows, self._highs))
         return list(zip(*columns, strict=True))
@@ -172,13 +211,13 @@ class ContentSystem(OnTMan):
         place = self._place(content, message.attribute)
         owner = True
         if message.up:
-            up = next_hop(self.me, place, self.tman.peers, self.profiles.table)
+            up = next_hop(self.me, place, *self._near, self.profiles.table)
             owner = up == NOBODY
             if not owner:
                 effects += self._pass_up(up, message, now_us)
             elif not wants:
                 self._own()
-        if owner or self._on_the_way:
+        if owner or self.on_the_way:
             effects += self._pass_down(sender, message, content, place, wants, owner, now_us)
         return effects
 
@@ -209,11 +248,11 @@ class ContentSystem(OnTMan):
             return self.recent.turned_away(message.topic, message.event, sender, message.hops)
         attribute = content.first + message.attribute
         to = self.requests.askers(attribute, content.matching, place)
-        if self._to_friends and wants:
+        if self.to_friends and wants:
             known = set(to)
             to += [peer for peer in self._friends(content) if peer not in known]
         copy = self._copy(message, up=False)
-        has_it = sender if not message.up or self._on_the_way else NOBODY
+        has_it = sender if not message.up or self.on_the_way else NOBODY
         if owner and message.up and not to and not wants:
             at = Observe(
                 TraceKind.DROPPED, message.topic, message.event, sender, message.hops, "nobody asked"

@@ -1,6 +1,7 @@
 """Where a lookup of a value goes next, and how a range is divided among those who are known.
 
-``peers`` is a row of neighbours, packed at the front; where everybody is, ``table`` says
+``peers`` is a row of neighbours, packed at the front; ``missed`` says how many messages each has left
+unanswered, and who has left more than one is passed over. Where everybody is, ``table`` says
 (``core/profiles``). No two nodes are at the same place. Ranges are given by their first and last place, both
 included, and never wrap around.
 """
@@ -14,10 +15,13 @@ from vinecast.core.rule import rule
 
 Peers = NDArray[np.int32]
 Places = NDArray[np.int64]
+Missed = NDArray[np.uint8]
+
+TRUSTED = 1  # ours: messages that a neighbour may leave unanswered; one is always just on its way
 
 
 @rule
-def next_hop(me: int, value: int, peers: Peers, table: Table) -> int:
+def next_hop(me: int, value: int, peers: Peers, missed: Missed, table: Table) -> int:
     """Who is next on the way to a value's owner; NOBODY if that is oneself, as far as one knows.
 
     From below a lookup comes nearer until nobody is; then it goes to the first node at or after the value,
@@ -31,6 +35,8 @@ def next_hop(me: int, value: int, peers: Peers, table: Table) -> int:
     for slot in range(peers.size):
         if peers[slot] == NOBODY:
             break
+        if missed[slot] > TRUSTED:
+            continue
         above = (int(table.place[peers[slot]]) - value) % circle
         if above < least:
             first, least = int(peers[slot]), above
@@ -44,13 +50,15 @@ def next_hop(me: int, value: int, peers: Peers, table: Table) -> int:
 
 
 @rule
-def successor(me: int, peers: Peers, table: Table) -> int:
+def successor(me: int, peers: Peers, missed: Missed, table: Table) -> int:
     """The next node going up, or NOBODY."""
     circle, here = int(table.circle[0]), int(table.place[me])
     found, least = NOBODY, circle
     for slot in range(peers.size):
         if peers[slot] == NOBODY:
             break
+        if missed[slot] > TRUSTED:
+            continue
         up = (int(table.place[peers[slot]]) - here) % circle
         if up < least:
             found, least = int(peers[slot]), up
@@ -58,13 +66,15 @@ def successor(me: int, peers: Peers, table: Table) -> int:
 
 
 @rule
-def predecessor(me: int, peers: Peers, table: Table) -> int:
+def predecessor(me: int, peers: Peers, missed: Missed, table: Table) -> int:
     """The next node going down, or NOBODY."""
     circle, here = int(table.circle[0]), int(table.place[me])
     found, least = NOBODY, circle
     for slot in range(peers.size):
         if peers[slot] == NOBODY:
             break
+        if missed[slot] > TRUSTED:
+            continue
         down = (here - int(table.place[peers[slot]])) % circle
         if down < least:
             found, least = int(peers[slot]), down
@@ -73,23 +83,31 @@ def predecessor(me: int, peers: Peers, table: Table) -> int:
 
 @rule
 def shower(
-    me: int, low: int, high: int, peers: Peers, table: Table, to: Peers, lows: Places, highs: Places
+    me: int,
+    low: int,
+    high: int,
+    peers: Peers,
+    missed: Missed,
+    table: Table,
+    to: Peers,
+    lows: Places,
+    highs: Places,
 ) -> int:
     """Divide what a node does not own of a range among others (S2 Algorithm 10); how many parts there are.
 
     to, lows, highs: [part], room for two more than there are peers
     """
-    last = predecessor(me, peers, table)
+    last = predecessor(me, peers, missed, table)
     if last == NOBODY:
         return 0
     circle, span = int(table.circle[0]), high - low
     before, here = (int(table.place[last]) - low) % circle, (int(table.place[me]) - low) % circle
     if before > here:  # the range begins in one's own arc; all around the circle, it may end there too
-        return _divide(me, low, here + 1, min(before, span), peers, table, to, lows, highs, 0)
+        return _divide(me, low, here + 1, min(before, span), peers, missed, table, to, lows, highs, 0)
     if before >= span:
-        return _divide(me, low, 0, span, peers, table, to, lows, highs, 0)
-    parts = _divide(me, low, 0, before, peers, table, to, lows, highs, 0)
-    return _divide(me, low, here + 1, span, peers, table, to, lows, highs, parts)
+        return _divide(me, low, 0, span, peers, missed, table, to, lows, highs, 0)
+    parts = _divide(me, low, 0, before, peers, missed, table, to, lows, highs, 0)
+    return _divide(me, low, here + 1, span, peers, missed, table, to, lows, highs, parts)
 
 
 @rule
@@ -99,6 +117,7 @@ def _divide(
     begin: int,
     end: int,
     peers: Peers,
+    missed: Missed,
     table: Table,
     to: Peers,
     lows: Places,
@@ -116,6 +135,8 @@ def _divide(
     for slot in range(peers.size):
         if peers[slot] == NOBODY:
             break
+        if missed[slot] > TRUSTED:
+            continue
         at = (int(table.place[peers[slot]]) - low) % circle
         if begin <= at <= end:
             place = parts
@@ -125,7 +146,7 @@ def _divide(
             to[place], highs[place] = peers[slot], at
             parts += 1
     if parts == first:
-        to[parts], highs[parts] = next_hop(me, low + begin, peers, table), end
+        to[parts], highs[parts] = next_hop(me, low + begin, peers, missed, table), end
         parts += 1
     for part in range(first, parts):
         lows[part] = low + begin
