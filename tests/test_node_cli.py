@@ -302,6 +302,26 @@ def test_a_local_network(start: Start) -> None:
     assert "nodes up 6/6 · rings complete " in err
 
 
+@pytest.mark.parametrize("system", ["pulsarcast", "vitis"])
+def test_a_local_network_of_another_system(start: Start, system: str) -> None:
+    given = ("--system", system, "--set", "vitis.table_size=5")
+    code, out, err = start(*NET, *given, "--seconds", "2", "--json").end()
+    assert code == 0, err
+    summary = json.loads(out)
+    assert (summary["up"], summary["system"], summary["rings"]["of"]) == (6, system, 0)
+    deliveries = summary["deliveries"]
+    assert 0.9 * deliveries["expected"] <= deliveries["got"]  # on a busy machine links may come and go
+    assert deliveries["expected"] >= summary["events"] >= 10
+    assert (deliveries["repeated"], deliveries["strays"]) == (0, 0)
+    assert "nodes up 6/6 · ready " in err
+
+
+def test_only_rings_have_a_twin(start: Start) -> None:
+    code, _, err = start(*NET, "--system", "vitis", "--compare").end()
+    assert code != 0
+    assert err.strip().endswith('--compare is for "poldercast": there is no twin of "vitis"')
+
+
 def test_a_local_network_and_its_simulated_twin(start: Start) -> None:
     code, out, err = start(*NET, "--seconds", "2", "--compare", "--json").end()
     assert code == 0, err

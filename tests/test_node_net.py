@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vinecast.core.errors import InputError
+from vinecast.node.config import NodeConfig
 from vinecast.node.logs import KeyValueFormatter
 from vinecast.node.net_config import NetConfig
 from vinecast.node.net_messages import PublishedMuch, Report
@@ -145,7 +146,16 @@ def test_the_sums_of_an_overload_show_what_is_missing(read: int, slow: int, unhe
     assert summary["dropped"] == {"reader too slow": slow, "no neighbour took it": unheard}
 
 
+def test_without_rings_none_is_missing() -> None:
+    tally = Tally([("t",)] * 3, patience_s=5, has_rings=False)
+    for number in range(3):
+        tally.on_up(number, number, "")
+    assert tally.rings() == (0, 0, 0, 0)
+
+
 def test_a_network_that_cannot_be() -> None:
+    with pytest.raises(InputError, match='--hostile and --overload are for "poldercast", not "vitis"'):
+        NetConfig(hostile=True, given=NodeConfig(system="vitis"))
     with pytest.raises(InputError, match="cannot subscribe to 5 of 4 topics"):
         NetConfig(topics=4, subscriptions=5)
     with pytest.raises(InputError, match="churn must be at least 0"):

@@ -10,7 +10,7 @@ from vinecast.cli.net_report import conclusion
 from vinecast.cli.net_view import view_of
 from vinecast.cli.output import make_console, print_json
 from vinecast.cli.stopping import stop_on_signals
-from vinecast.cli.values import positive, seed
+from vinecast.cli.values import positive, seed, setting
 from vinecast.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def add_net(commands: Any, command: Command) -> None:
         "net",
         net,
         "run a local network of live nodes and watch it",
-        "vinecast net 25 --churn --seconds 60",
+        "vinecast net 25 --system vitis --churn --seconds 60",
     )
     parser.add_argument("nodes", type=positive, metavar="N", help="how many nodes")
     parser.add_argument(
@@ -38,6 +38,19 @@ def add_net(commands: Any, command: Command) -> None:
         default=25,
         metavar="N",
         help="nodes that share a process (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--system",
+        metavar="NAME",
+        help="what carries the nodes' events: poldercast, pulsarcast or vitis (default: poldercast)",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=setting,
+        metavar="KEY=VALUE",
+        help="any setting of the nodes, such as --set vitis.table_size=10; can be repeated",
     )
     parser.add_argument("--topics", type=positive, default=10, metavar="N", help="default: %(default)s")
     parser.add_argument(
@@ -66,7 +79,7 @@ def add_net(commands: Any, command: Command) -> None:
         "--seconds",
         type=float,
         metavar="S",
-        help="how long to publish, once all rings are complete (default: until Ctrl-C)",
+        help="how long to publish, once all nodes are ready (default: until Ctrl-C)",
     )
     parser.add_argument(
         "--kill",
@@ -97,10 +110,13 @@ def add_net(commands: Any, command: Command) -> None:
 def net(arguments: argparse.Namespace) -> int:
     from vinecast.node.loop import run
     from vinecast.node.net_config import NetConfig
+    from vinecast.node.settings import resolve
 
     if arguments.seconds is not None and not 0 <= arguments.seconds < 1e9:
         raise InputError(f"--seconds must be a number of seconds, not {arguments.seconds}")
+    options = {} if arguments.system is None else {"system": arguments.system}
     config = NetConfig(
+        given=resolve(None, {}, options, arguments.set).config,
         nodes=arguments.nodes,
         topics=arguments.topics,
         subscriptions=arguments.subscriptions or min(4, arguments.topics),
@@ -118,6 +134,8 @@ def net(arguments: argparse.Namespace) -> int:
             "--compare is for a network that nobody leaves and nothing happens to: "
             "without --churn, --kill, --hostile and --overload"
         )
+    if arguments.compare and not config.has_rings:
+        raise InputError(f'--compare is for "poldercast": there is no twin of "{config.given.system}"')
     from vinecast.node.logs import set_up_logging
 
     set_up_logging()
@@ -178,7 +196,7 @@ def _twin(network: "LocalNetwork", summary: dict[str, Any]) -> dict[str, Any]:
         [member.point for member in members],
         [member.topics for member in members],
         [Publication(event.at_s - begin_s, event.publisher, event.topic) for event in judged],
-        poldercast_config(network.config.system),
+        poldercast_config(network.config.node),
         summary["latency_ms"],
         network.config.seed,
         CONTACTS,

@@ -18,7 +18,8 @@ def conclusion(summary: dict[str, Any]) -> str:
     nodes, complete, rings = summary["nodes"], summary["rings"]["complete"], summary["rings"]["of"]
     cpu_s, memory = summary["cpu_s"] / nodes, summary["resident_mb_per_node"]
     lines = [
-        f"{summary['up']} of {nodes} nodes were up, {complete} of {rings} rings complete.",
+        f"{summary['up']} of {nodes} nodes of {summary['system']} were up"
+        f"{f', {complete} of {rings} rings complete' if rings else ''}.",
         f"{summary['events']:,} events: {got:,} of {due:,} expected deliveries, "
         f"{summary['hops_mean']:.2f} hops, duplication {summary['duplication']:.2f}.",
         f"A node took {memory:.1f} MB of memory and {cpu_s:.2f} s of CPU.",

@@ -76,7 +76,9 @@ def _facts(network: "LocalNetwork") -> list[tuple[str, str]]:
     events = totals.events + tally.on_their_way
     facts = [
         ("nodes up", f"{len(tally.up)}/{network.config.nodes}"),
-        ("rings complete", f"{complete}/{rings} (links {right}/{links})"),
+        ("rings complete", f"{complete}/{rings} (links {right}/{links})")
+        if network.config.has_rings
+        else ("ready", f"{sum(member.ready for member in tally.up)}/{len(tally.up)}"),
         ("events", f"{events:,} ({events / max(network.publishing_s, 1.0):.1f}/s)"),
         ("deliveries", f"{totals.got:,}/{totals.due:,} expected ({share})"),
         ("hops", f"{tally.hops_mean():.2f}"),
@@ -95,7 +97,8 @@ def _table(network: "LocalNetwork", doing: str) -> "Table":
     from rich.text import Text
 
     config = network.config
-    title = f"{config.nodes} nodes · {config.topics} topics · {config.subscriptions} each"
+    nodes = f"{config.nodes} nodes of {config.given.system}"
+    title = f"{nodes} · {config.topics} topics · {config.subscriptions} each"
     table = Table(title=Text(title), show_header=False, min_width=64)
     for key, value in _facts(network):
         table.add_row(Text(key), Text(value))
@@ -106,10 +109,12 @@ def _table(network: "LocalNetwork", doing: str) -> "Table":
         table.add_row(Text(f"event {event.number} on {event.topic}"), Text(told, style=style))
     if not network.started.is_set() or doing == "leaving":
         table.add_row(
-            Text("now"), Text(doing if not network.all_up or doing == "leaving" else "closing rings")
+            Text("now"), Text(doing if not network.all_up or doing == "leaving" else "getting ready")
         )
     elif network.addresses():
         join = f"vinecast sub topic/0 --network {config.network} --join {network.addresses()[0]}"
+        if not config.has_rings:
+            join = f"VINECAST_NODE_SYSTEM={config.given.system} {join}"
         table.add_row(Text("take part"), Text(join))
     for text in network.trouble[-3:]:
         table.add_row(Text("trouble"), Text(text, style="red"))

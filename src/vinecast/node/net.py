@@ -2,8 +2,8 @@
 
 The parent starts the processes (``node/net_worker``), tells their nodes what to do and keeps the books
 (``node/net_tally``). The nodes are real ones, with sockets and signatures; only the parent is not: it knows
-everything, so that what is shown is the truth and not a node's belief. Publishing begins when all rings are
-complete, or after a while without that.
+everything, so that what is shown is the truth and not a node's belief. Publishing begins when all nodes are
+ready and all rings complete, where there are rings, or after a while without that.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ AWAY_CYCLES = 5  # ours: how long a node stays away
 SLOW_S = 4.0  # ours: a process that is not ready by then compiles
 TROUBLE_MAX = 20  # ours: nobody reads more
 
-_UNTOLD = ("network", "hostile", "overload")
+_UNTOLD = ("network", "given", "hostile", "overload")
 """Settings that are not part of the summary: what came of the last two stands there instead."""
 
 T = TypeVar("T")
@@ -67,10 +67,10 @@ class LocalNetwork:
         wanted = [tuple(sorted(draw.sample(topics, config.subscriptions))) for _ in range(config.nodes)]
         self.config = config
         patience_s = BUSY_PATIENCE_S if config.hostile or config.overload else PATIENCE_S
-        self.tally = Tally(wanted, max(patience_s, PATIENCE_CYCLES * config.period_s))
+        self.tally = Tally(wanted, max(patience_s, PATIENCE_CYCLES * config.period_s), config.has_rings)
         self.trouble: list[str] = []
         self.complete_after_s: float | None = None
-        """When all rings were complete for the first time, counted from all nodes being up."""
+        """When all nodes were ready and all rings complete for the first time, counted from all being up."""
         self.started = asyncio.Event()
         """Set when publishing begins."""
         self._started_s: float | None = None
@@ -79,7 +79,7 @@ class LocalNetwork:
         self._folder = tempfile.TemporaryDirectory(prefix="vinecast-net-") if config.kill else None
         begin = Begin(
             config.network,
-            as_table(config.system),
+            as_table(config.node),
             QUICK_REPORT_S if config.hostile or config.overload else REPORT_S,
             self._folder.name if self._folder else None,
         )
@@ -321,6 +321,7 @@ class LocalNetwork:
         totals = tally.totals
         return {
             **{key: value for key, value in asdict(self.config).items() if key not in _UNTOLD},
+            "system": self.config.given.system,
             "processes": self.config.processes,
             "seconds": round(self.elapsed_s, 3),
             "up": len(tally.up),

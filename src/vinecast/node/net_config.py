@@ -1,6 +1,6 @@
 """What a local network is like; see ``node/net``."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
@@ -37,6 +37,8 @@ class NetConfig:
     """Nodes that share a process."""
     seed: int = limited(1, at_least=0)
     network: str = "local"
+    given: NodeConfig = field(default_factory=NodeConfig)
+    """What is set for its nodes besides, their system for example."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -46,6 +48,8 @@ class NetConfig:
             )
         if self.hostile + self.overload + bool(self.churn or self.kill) > 1:
             raise InputError("one at a time: --hostile, --overload, or nodes that go (--churn, --kill)")
+        if (self.hostile or self.overload) and not self.has_rings:
+            raise InputError(f'--hostile and --overload are for "poldercast", not "{self.given.system}"')
         if self.overload and self.nodes < 2:
             raise InputError("--overload takes a publisher and a reader: at least 2 nodes")
         if self.kill and not 1 <= self.killed < self.processes:
@@ -65,9 +69,14 @@ class NetConfig:
         return round(self.kill * self.processes)
 
     @property
-    def system(self) -> NodeConfig:
+    def has_rings(self) -> bool:
+        """Whether its topics have rings, which are complete or not."""
+        return self.given.system == "poldercast"
+
+    @property
+    def node(self) -> NodeConfig:
         """What its nodes are like."""
-        plain = NodeConfig(period_s=self.period_s)
+        plain = replace(self.given, period_s=self.period_s)
         if self.overload:
             narrow = TransportConfig(frame_bytes_max=QUEUE_BYTES // 2, queue_bytes_max=QUEUE_BYTES)
             return replace(plain, waiting=WAITING, publish_wait_s=PUBLISH_WAIT_S, transport=narrow)

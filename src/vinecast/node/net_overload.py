@@ -112,7 +112,7 @@ class Overload:
             "publisher": self.publisher,
             "reader": self.reader,
             "reads_per_s_max": round(1 / PAUSE_S, 1),
-            "waiting_max": self._network.config.system.waiting,
+            "waiting_max": self._network.config.node.waiting,
             "steps": [step.summary() for step in self._steps],
             "resident_mb": {
                 "before": round(self._before_bytes / 1e6, 1),

@@ -85,9 +85,12 @@ class Totals:
 
 
 class Tally:
-    """See the module's text. ``patience_s``: how long after its publication an event is judged."""
+    """See the module's text. ``patience_s``: how long after its publication an event is judged;
+    ``has_rings``: whether the nodes' system has any."""
 
-    def __init__(self, subscriptions: list[tuple[str, ...]], patience_s: float) -> None:
+    def __init__(
+        self, subscriptions: list[tuple[str, ...]], patience_s: float, has_rings: bool = True
+    ) -> None:
         self.members = [Member(number, topics) for number, topics in enumerate(subscriptions)]
         self.totals = Totals()
         self.judged: deque[Judged] = deque(maxlen=JUDGED_MAX)
@@ -98,7 +101,7 @@ class Tally:
         self.latencies_us: deque[int] = deque(maxlen=LATENCIES_MAX)
         """What events took over one link; some of them."""
         self.delivered = self.left = self.came_back = 0
-        self._patience_s = patience_s
+        self._patience_s, self._has_rings = patience_s, has_rings
         self._subscribers: dict[str, list[int]] = {}
         for member in self.members:
             for topic in member.topics:
@@ -203,7 +206,7 @@ class Tally:
     def rings(self) -> tuple[int, int, int, int]:
         """Rings complete, rings, links right, links. A topic with fewer than two subscribers has no ring."""
         complete = rings = right = links = 0
-        for topic, subscribers in self._subscribers.items():
+        for topic, subscribers in self._subscribers.items() if self._has_rings else ():
             points = sorted(self.members[one].point for one in subscribers if self.members[one].up)
             if len(points) < 2:
                 continue

@@ -99,6 +99,7 @@ class Worker:
 
     async def work(self, commands: asyncio.StreamReader) -> None:
         """Do what is said until there is nothing more; then let all nodes leave."""
+        await asyncio.get_running_loop().run_in_executor(None, warm_up, self._config)
         await self._tell(Warm())
         reporter = asyncio.create_task(self._report_now_and_then())
         try:
@@ -291,5 +292,4 @@ async def _main() -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who ends our input
     set_up_logging()
-    warm_up()
     run(_main())
