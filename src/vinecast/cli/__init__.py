@@ -41,7 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complain(sentence: str, code: int) -> int:
-    print(f"vinecast: {' '.join(sentence.split())}", file=sys.stderr)  # noqa: T201
+    said, *rest = sentence.split("\n")
+    shows_place = len(rest) == 2 and set(rest[1]) == {" ", "^"}  # the line that is wrong, and marks under it
+    if not shows_place:
+        said, rest = sentence, []
+    print("\n".join([f"vinecast: {' '.join(said.split())}", *rest]), file=sys.stderr)  # noqa: T201
     return code
 
 

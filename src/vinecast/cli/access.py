@@ -19,6 +19,7 @@ from vinecast.core.errors import InputError
 if TYPE_CHECKING:
     from vinecast.node.control_client import ControlClient
     from vinecast.node.node import Node
+    from vinecast.node.stream import Stream
 
 JOIN_S = 15.0  # ours: longer than a dial takes
 LOOK_S = 0.02
@@ -36,6 +37,8 @@ class Access(Protocol):
     def stream(
         self, topics: Iterable[str], start: str | int = "now", consumer: str | None = None
     ) -> Iterator[dict[str, Any]]: ...
+    def publish_content(self, schema: str, **rest: Any) -> dict[str, Any]: ...
+    def stream_content(self, schema: str, **rest: Any) -> Iterator[dict[str, Any]]: ...
     def ack(self, topic: str, offset: int) -> None: ...
     def log(self, topic: str) -> Iterator[dict[str, Any]]: ...
     def peers(self) -> list[dict[str, Any]]: ...
@@ -129,10 +132,30 @@ class _Joined:
         """Events of topics, for ever."""
         from vinecast.node.stream import Stream
 
-        if consumer is not None:
-            raise InputError("a consumer's place is kept by a node that runs: --consumer goes without --join")
+        _refuse_consumer(consumer)
         live = self._live
-        stream = live.do(lambda: Stream.open(live.node, topics, start))
+        return self._pass_on(live.do(lambda: Stream.open(live.node, topics, start)))
+
+    def publish_content(self, schema: str, **rest: Any) -> dict[str, Any]:
+        """Publish an event of a schema, which its owner's key leads to."""
+        from vinecast.node.content_control import PublishContent, publish_content
+
+        live, request = self._live, PublishContent(schema, **rest)
+        cycles = LOOK_CYCLES if request.durable else FOUND_CYCLES
+        live.do(lambda: _pass_cycles(live.node, cycles, schema))
+        return live.do(lambda: publish_content(live.node, request))
+
+    def stream_content(self, schema: str, **rest: Any) -> Iterator[dict[str, Any]]:
+        """Events of a schema that match, for ever."""
+        from vinecast.node.content_control import SubscribeContent, open_content
+
+        _refuse_consumer(rest["consumer"])
+        live, request = self._live, SubscribeContent(schema, **rest)
+        live.do(lambda: _pass_cycles(live.node, ACQUAINTED_CYCLES))
+        return self._pass_on(live.do(lambda: open_content(live.node, request)))
+
+    def _pass_on(self, stream: "Stream") -> Iterator[dict[str, Any]]:
+        live = self._live
         while (news := live.do(stream.next)) is not None:
             yield news
 
@@ -164,6 +187,11 @@ class _Joined:
         live = self._live
         live.do(lambda: _pass_cycles(live.node, ACQUAINTED_CYCLES))
         return live.stats()
+
+
+def _refuse_consumer(consumer: str | None) -> None:
+    if consumer is not None:
+        raise InputError("a consumer's place is kept by a node that runs: --consumer goes without --join")
 
 
 async def _pass_cycles(node: "Node", cycles: int, topic: str | None = None) -> None:

@@ -8,18 +8,25 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from vinecast.cli.access import Access, open_access
+from vinecast.cli.content import publish_values, stream_matching, words_of
 from vinecast.cli.output import complain, make_console, plain, print_json, print_table
 from vinecast.cli.stopping import Stopped, stopped_by_sigterm
+from vinecast.core.errors import InputError
 
 
 def pub(arguments: argparse.Namespace) -> int:
+    topic, words = _what_to_publish(arguments)
     headers = dict(arguments.header)
-    one = arguments.message not in (None, "-")
-    payloads = iter([arguments.message.encode()]) if one else _lines()
+    one = words not in ([], ["-"])
     published = unheard = 0
-    with open_access(arguments, arguments.topic) as access:
-        for payload in payloads:
-            receipt = access.publish(arguments.topic, payload, headers, not arguments.volatile)
+    with open_access(arguments, topic) as access:
+        if arguments.schema is not None:
+            said = iter([words]) if one else map(words_of, _lines())
+            receipts = (publish_values(access, arguments, each, headers) for each in said)
+        else:
+            payloads = iter([words[0].encode()]) if one else _lines()
+            receipts = (access.publish(topic, each, headers, not arguments.volatile) for each in payloads)
+        for receipt in receipts:
             published += 1
             unheard += receipt["neighbours"] == receipt["holders"] == 0
             if arguments.json:
@@ -35,6 +42,20 @@ def pub(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _what_to_publish(arguments: argparse.Namespace) -> tuple[str, list[str]]:
+    """Where, and what: a message or none, or the values of an event."""
+    words = [*([] if arguments.topic is None else [arguments.topic]), *arguments.message]
+    if arguments.schema is not None:
+        return arguments.schema, words
+    if arguments.owner:
+        raise InputError("--owner goes with --schema")
+    if not words:
+        raise InputError("the following arguments are required: TOPIC, or --schema")
+    if len(words) > 2:
+        raise InputError("a message is one word: put it in quotes")
+    return words[0], words[1:]
+
+
 def _lines() -> Iterator[bytes]:
     """The lines of standard input, as they come."""
     for line in sys.stdin.buffer:
@@ -42,8 +63,15 @@ def _lines() -> Iterator[bytes]:
 
 
 def sub(arguments: argparse.Namespace) -> int:
+    if arguments.schema is None and (arguments.owner or arguments.where is not None):
+        raise InputError("--owner and --where go with --schema")
+    if not arguments.topics and arguments.schema is None:
+        raise InputError("the following arguments are required: TOPIC, or --schema")
+    if arguments.topics and arguments.schema is not None:
+        raise InputError("name topics, or a schema, and not both")
+    wanted = arguments.topics or [arguments.schema]
     try:
-        with stopped_by_sigterm(), open_access(arguments, *arguments.topics) as access:
+        with stopped_by_sigterm(), open_access(arguments, *wanted) as access:
             return _print_events(access, arguments)
     except (KeyboardInterrupt, Stopped):  # the usual way to end it
         return 0
@@ -51,7 +79,11 @@ def sub(arguments: argparse.Namespace) -> int:
 
 def _print_events(access: Access, arguments: argparse.Namespace) -> int:
     left = arguments.count
-    for news in access.stream(arguments.topics, arguments.start, arguments.consumer):
+    if arguments.schema is not None:
+        stream = stream_matching(access, arguments)
+    else:
+        stream = access.stream(arguments.topics, arguments.start, arguments.consumer)
+    for news in stream:
         if "error" in news:
             complain(news["error"])
         if "ready" in news and not arguments.json:

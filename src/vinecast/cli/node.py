@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vinecast.cli.access import join_trouble, until_joined
+from vinecast.cli.content import add_content_options
 from vinecast.cli.events import log, peers, pub, stats, sub
 from vinecast.cli.output import complain, patience, print_json
 from vinecast.cli.stopping import stop_on_signals
@@ -80,8 +81,14 @@ def _add_pub(commands: Any, command: Command) -> None:
         "publish a message, or each line of the input",
         "vinecast pub sports/tennis 15:0",
     )
-    parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("message", nargs="?", metavar="MESSAGE", help="'-' or none: lines of standard input")
+    parser.add_argument("topic", nargs="?", metavar="TOPIC", help="not with --schema")
+    parser.add_argument(
+        "message",
+        nargs="*",
+        metavar="MESSAGE",
+        help="'-' or none: lines of standard input; with --schema: price=9.5 order=buy, or a JSON object",
+    )
+    add_content_options(parser)
     parser.add_argument(
         "--header", action="append", default=[], type=pair, metavar="KEY=VALUE", help="can be repeated"
     )
@@ -100,7 +107,13 @@ def _add_sub(commands: Any, command: Command) -> None:
         "vinecast sub sports/# news/today --from earliest --json",
     )
     parser.add_argument(
-        "topics", nargs="+", metavar="TOPIC", help="a topic, or a pattern: sports/#, +/tennis"
+        "topics", nargs="*", metavar="TOPIC", help="a topic, or a pattern: sports/#, +/tennis"
+    )
+    add_content_options(parser)
+    parser.add_argument(
+        "--where",
+        metavar="FILTER",
+        help="of a schema, only events that match, such as 'price < 10 and order = \"buy\"'",
     )
     parser.add_argument("--count", type=positive, metavar="N", help="stop after so many events")
     parser.add_argument(

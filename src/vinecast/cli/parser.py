@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from vinecast import __version__
 from vinecast.cli.anycast_bench import add_bench_anycast
 from vinecast.cli.commands import DATA_VARIABLE, bench_sim, reproduce, sim_run, sim_show, sim_workload
+from vinecast.cli.content import add_schema
 from vinecast.cli.durable_bench import add_bench_durable
 from vinecast.cli.matching_bench import add_bench_matching
 from vinecast.cli.net import add_net
@@ -39,6 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_node(commands, _command)
     add_topic(commands, _command)
+    add_schema(commands, _command)
     add_net(commands, _command)
     _add_sim(commands)
     add_pipeline(commands, _command)

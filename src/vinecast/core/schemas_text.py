@@ -125,7 +125,7 @@ class Words:
     def fail(self, fault: str, begin: int, end: int) -> NoReturn:
         """Say what is wrong, and show where."""
         start = self._text.rfind("\n", 0, begin) + 1
-        line = self._text[start:].split("\n", 1)[0].replace("\t", " ")
+        line = "".join(c if c.isprintable() else " " for c in self._text[start:].split("\n", 1)[0])
         at, width = begin - start, max(1, min(end - begin, len(line) - (begin - start)))
         cut = max(0, at - _LINE_MAX // 2)
         shown = line[cut : cut + _LINE_MAX]

@@ -16,9 +16,10 @@ A Unix socket in the node's folder, for its owner only; lines of JSON both ways.
     -> {"do": "ack", "topic": …, "offset": …}                           by a consumer, without an answer
     <- {"error": "one sentence"} to what cannot be done
 
-A connection that subscribes does nothing else but acknowledge; it ends when either side closes it. Nobody
-who is slow to read holds the node up: events wait in the subscription's bounded queue, and what finds no room
-there is counted, or read from its stream later.
+What concerns schemas and their events stands in ``node/content_control``. A connection that subscribes does
+nothing else but acknowledge; it ends when either side closes it. Nobody who is slow to read holds the node
+up: events wait in the subscription's bounded queue, and what finds no room there is counted, or read from its
+stream later.
 """
 
 import asyncio
@@ -32,6 +33,14 @@ from msgspec import Meta, Struct
 
 from vinecast.core.errors import InputError, VinecastError
 from vinecast.core.records import PUBLIC_KEY_BYTES
+from vinecast.node.content_control import (
+    PublishContent,
+    Schema,
+    SubscribeContent,
+    do_schema,
+    open_content,
+    publish_content,
+)
 from vinecast.node.folder import CONTROL, listen_in
 from vinecast.node.node import Node
 from vinecast.node.stream import Stream, log_told
@@ -103,7 +112,9 @@ class Stats(Struct, tag="stats", tag_field="do", forbid_unknown_fields=True):
     """The node in numbers."""
 
 
-_decoder = msgspec.json.Decoder(Publish | Subscribe | Log | Topic | Topics | Peers | Stats)
+Question = Publish | Log | Topic | Topics | Peers | Stats | Schema | PublishContent
+"""What is answered at once."""
+_decoder = msgspec.json.Decoder(Question | Subscribe | SubscribeContent)
 _ack_decoder = msgspec.json.Decoder(Ack)
 _encode = msgspec.json.Encoder().encode
 
@@ -197,7 +208,7 @@ class _Conversation:
                 return
             try:
                 request = _decoder.decode(line)
-                if isinstance(request, Subscribe):
+                if isinstance(request, Subscribe | SubscribeContent):
                     await self._stream(request)
                     return
                 answer = {"ok": await self._answer(request)}
@@ -207,7 +218,7 @@ class _Conversation:
                 answer = {"error": str(error)}
             await self.tell(answer)
 
-    async def _answer(self, request: Publish | Log | Topic | Topics | Peers | Stats) -> Any:
+    async def _answer(self, request: Question) -> Any:
         node = self._node
         match request:
             case Publish(topic, text, data, headers, durable):
@@ -223,6 +234,10 @@ class _Conversation:
                 return peers_told(node)
             case Stats():
                 return node.stats()
+            case Schema():
+                return await do_schema(node, request)
+            case PublishContent():
+                return await publish_content(node, request)
 
     async def _do_topic(self, request: Topic) -> Any:
         names, owner = self._node.names, bytes.fromhex(request.owner) or None
@@ -243,9 +258,12 @@ class _Conversation:
             return (await names.take_over(request.name, owner)).told
         return (await names.fork(request.name, owner, request.other or None)).told
 
-    async def _stream(self, request: Subscribe) -> None:
+    async def _stream(self, request: Subscribe | SubscribeContent) -> None:
         """Pass events on until the other side hangs up or the node leaves."""
-        stream = await Stream.open(self._node, request.topics, request.start, request.consumer)
+        if isinstance(request, SubscribeContent):
+            stream = await open_content(self._node, request)
+        else:
+            stream = await Stream.open(self._node, request.topics, request.start, request.consumer)
         try:
             await self.tell({"ok": [subscription.topic for subscription in stream.subscriptions]})
             work = [asyncio.create_task(self._pass_on(stream)), asyncio.create_task(self._hear_acks(stream))]

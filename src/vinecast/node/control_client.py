@@ -65,7 +65,22 @@ class ControlClient:
         self, topics: Iterable[str], start: str | int = "now", consumer: str | None = None
     ) -> Iterator[dict[str, Any]]:
         """What the node says of these topics, for ever: ready, event, dropped. The last thing to ask for."""
-        self._ask({"do": "subscribe", "topics": list(topics), "start": start, "consumer": consumer})
+        return self._stream({"do": "subscribe", "topics": list(topics), "start": start, "consumer": consumer})
+
+    def publish_content(self, schema: str, **rest: Any) -> dict[str, Any]:
+        """Publish an event of a schema; see ``node/content_control``."""
+        return dict(self._ask({"do": "publish-content", "schema": schema, **rest}))
+
+    def stream_content(self, schema: str, **rest: Any) -> Iterator[dict[str, Any]]:
+        """What the node says of a schema's events that match, for ever, as ``stream`` does."""
+        return self._stream({"do": "subscribe-content", "schema": schema, **rest})
+
+    def schema(self, action: str, name: str, **rest: Any) -> dict[str, Any]:
+        """Create or show a schema."""
+        return dict(self._ask({"do": "schema", "action": action, "name": name, **rest}))
+
+    def _stream(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        self._ask(request)
         self._socket.settimeout(None)
         while True:
             try:
