@@ -43,12 +43,14 @@ from vinecast.systems.anycast import (
     FOUND,
     FOUND_CYCLES,
     LONELY_CYCLES,
+    NEWS_CYCLES,
     PASSED_A_CYCLE,
     PASSED_FOR_ONE,
     REFUSED_CYCLES,
     REST_CYCLES,
     SEARCHES,
     TRAILS,
+    WHOLES_MAX,
     Anycast,
     AnycastConfig,
     AnycastFound,
@@ -362,26 +364,45 @@ def test_whoever_had_no_room_is_not_asked_again_at_once() -> None:
 
 def test_what_a_node_comes_to_subscribe_to_is_told_within_a_cycle() -> None:
     machine = one_of(view=VIEW[:2])
-    for cycle in range(1, 4):
-        machine.begin_cycle((), cycle * SECOND)
+    for _ in range(3):
+        machine.begin_cycle((), 2)
     assert sorted(machine.gravity.links) == [1, 2]
-    assert machine.begin_cycle((), 4 * SECOND) == []
+    for _ in range(NEWS_CYCLES):
+        assert machine.begin_cycle((), 2) == []
     machine.profiles.set_topics(0, np.array([4], dtype=np.int32), np.zeros(1, dtype=np.uint8))
     machine.renew_items()
-    told = [effect.message for effect in machine.begin_cycle((), 5 * SECOND) if isinstance(effect, Send)]
+    told = [effect.message for effect in machine.begin_cycle((), 2) if isinstance(effect, Send)]
     assert [type(message) for message in told] == [GravityUpdate] * 2
     assert all(0 < len(message.data) <= 3 * GRAVITY.hashes for message in told)  # type: ignore[attr-defined]
-    assert machine.begin_cycle((), 6 * SECOND) == []
+    assert machine.begin_cycle((), 2) == []
 
 
 def test_a_home_is_told_once_a_cycle_however_often_it_is_asked_for() -> None:
+    """After a few at once: what a node sends for the sake of others is bounded."""
     machine = one_of()
     machine.begin_cycle((), 2)
     (peer, *_) = machine.gravity.links
-    answers = [machine.handle(Received(peer, GravityAsk()), 2) for _ in range(100)]
-    assert sum(isinstance(effect, Send) for effects in answers for effect in effects) == 1
-    machine.begin_cycle((), 3)
-    assert isinstance(machine.handle(Received(peer, GravityAsk()), 3)[0], Send)
+
+    def told() -> int:
+        answers = [machine.handle(Received(peer, GravityAsk()), 2) for _ in range(100)]
+        return sum(isinstance(effect, Send) for effects in answers for effect in effects)
+
+    assert told() <= WHOLES_MAX
+    for _ in range(5):
+        machine.gravity.drop(machine.gravity.links[-1])  # it would like to link to others, too
+        sought = [effect for effect in machine.begin_cycle((), 3) if isinstance(effect, Send)]
+        assert len(sought) + told() == 1
+    assert machine.handle(Received(39, GravityAsk()), 2) == [Count("gravity.told enough")]  # a stranger
+
+
+def test_changes_are_told_out_of_turn_so_often_and_no_more() -> None:
+    machine = one_of(view=VIEW[:2])
+    told = 0
+    for _ in range(4 * NEWS_CYCLES):
+        machine.renew_items()
+        sent = [effect for effect in machine.begin_cycle((), 2) if isinstance(effect, Send)]
+        told += any(effect.message.base for effect in sent if isinstance(effect.message, GravityUpdate))
+    assert 3 <= told <= 4
 
 
 words = st.integers(0, 2**64 - 1) | st.sampled_from([5, 6, 7])

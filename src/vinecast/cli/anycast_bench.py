@@ -19,13 +19,13 @@ def add_bench_anycast(subjects: Any, command: Command) -> None:
         "anycast",
         bench_anycast,
         "measure what filters cost to keep up, and how far a search for a subscriber goes",
-        "vinecast bench anycast --nodes 1000",
+        "vinecast bench anycast --nodes 500",
     )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--quick", action="store_true", help="few nodes, to see that it works")
-    parser.add_argument("--nodes", type=positive, metavar="N", help="default: 1000")
+    parser.add_argument("--nodes", type=positive, metavar="N", help="default: 500")
     parser.add_argument("--topics", type=positive, metavar="N", help="of each node (default: 5)")
-    parser.add_argument("--searches", type=positive, metavar="N", help="default: 200")
+    parser.add_argument("--searches", type=positive, metavar="N", help="default: 100")
 
 
 def bench_anycast(arguments: argparse.Namespace) -> int:

@@ -29,6 +29,7 @@ STATE_KB, UPKEEP_KB = 25.0, 5.0
 LATENCY_MS = 20.0
 WARM_S, MEASURED_S = 45, 30  # ours: filters have come as far as they go; three periods of gravity
 CONTACTS = 5
+APART_S = 0.1  # ours: from one search to the next
 
 _DRAWS = purpose("bench.anycast")
 
@@ -37,10 +38,10 @@ _DRAWS = purpose("bench.anycast")
 class Sizes:
     """How much is measured."""
 
-    nodes: int = 1000
+    nodes: int = 500
     topics: int = 5
     """Of each node, out of as many as there are nodes."""
-    searches: int = 200
+    searches: int = 100
     """For topics with one subscriber each."""
 
 
@@ -108,9 +109,9 @@ class Population:
         else:
             self.bytes[sender] += self._weigh(message)
 
-    def run(self, seconds: int) -> None:
+    def run(self, seconds: float) -> None:
         """Let time pass."""
-        self.engine.run(self.engine.now_us + seconds * SECOND_US)
+        self.engine.run(self.engine.now_us + round(seconds * SECOND_US))
 
     def machine(self, node: int) -> Finder:
         """A node's."""
@@ -135,6 +136,7 @@ class Population:
     def search(self) -> tuple[float, float]:
         """Search for every topic with a single subscriber, from a random node; which share is found, and how
         many walks' hops each takes."""
+        config = self.machine(0).anycast.config
         before, self.walked = self._found(), 0
         asked = below_array(_key(5), np.arange(self.rare.size), self.sizes.nodes).tolist()
         for topic, node in enumerate(asked):
@@ -142,11 +144,10 @@ class Population:
                 int(self.profiles.topic_ids[topic]), self.engine.now_us
             ):
                 self.engine._apply(node, effect)
-            self.run(1)
-        self.run(2)
+            self.run(APART_S)
+        self.run(config.answer_s)
         searched = sum(node != subscriber for node, subscriber in zip(asked, self.rare, strict=True))
-        both = self.machine(0).anycast.config.walk.branching
-        return (self._found() - before) / both / searched, self.walked / searched
+        return (self._found() - before) / (config.walk.branching * searched), self.walked / searched
 
     def _found(self) -> int:
         return sum(self.engine.counters["anycast.found"])
@@ -170,7 +171,7 @@ def bench_anycast(sizes: Sizes, weigh: Weigh, tell: Callable[[str], None]) -> It
             )
             for changing in (0, max(sizes.nodes // 100, 1)):
                 sent = population.upkeep(changing)
-                what = f"{changing} nodes a second change a topic" if changing else "at rest"
+                what = "one node in a hundred changes a topic each second" if changing else "at rest"
                 yield at_most(f"{name}: sent a second, {what}", float(sent.mean()), UPKEEP_KB, "kB")
                 yield at_most(f"{name}: … by the busiest node", float(sent.max()), UPKEEP_KB, "kB")
         share, hops = population.search()

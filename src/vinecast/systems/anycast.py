@@ -41,11 +41,13 @@ FOUND_CYCLES = 32  # ours: for so long; by then they are in other views, or were
 TRIES = 2  # ours: times that walks of one search set out
 REST_CYCLES, REST_CYCLES_MAX = 8, 512  # ours: after a search in vain, twice as long each time
 LONELY_CYCLES = 2  # ours: before a subscriber without neighbours searches; gossip is mostly faster
-SEARCHES = 256  # ours: topics whose search is remembered
+SEARCHES = 1024  # ours: topics whose search is remembered
 BEGUN_A_CYCLE = 4  # ours: searches that a node begins in a cycle of itself
 PASSED_A_CYCLE, PASSED_FOR_ONE = 128, 32  # ours: walks that are passed on in a cycle, in all and for one peer
 TRAIL_ANSWERS, TRAILS = 4, 1024  # ours: how many times an answer's time, and how many, walks are remembered
 LINKED_A_CYCLE = 2  # ours: links that a node seeks in a cycle
+WHOLES_MAX = 8  # ours: whole homes that may be told to newcomers at once; in the long run, one a cycle
+NEWS_CYCLES = 10  # ours: from one telling of what has changed, out of turn, to the next
 REFUSED_CYCLES = 64  # ours: for so long, whoever had no room is not asked again
 RENEWED = 10  # ours: periods of gravity after which a link is exchanged for another
 
@@ -154,11 +156,12 @@ class Anycast:
         self.ages: Ages = np.zeros(self.peers.size, dtype=np.uint16)
         self._view, self._knows = view, knows
         self._walker = Walker(config.walk, config.gravity.hashes, seed, me, int(profiles.ids[me]))
-        self._cycle = self._periods = self._begun = 0
+        self._cycle = self._periods = self._begun = self._news_due = 0
         self._searches: OrderedDict[int, _Search] = OrderedDict()
         self._trails: OrderedDict[int, _Trail] = OrderedDict()
         self._passed: Counter[int] = Counter()
-        self._asked: set[int] = set()
+        self._wholes = WHOLES_MAX
+        """Whole homes that may be told now, out of turn."""
         self._guests: set[int] = set()
         """Neighbours that came by themselves."""
         self._refused: dict[int, int] = {}
@@ -175,10 +178,8 @@ class Anycast:
             case Received(sender, GravityUpdate()):
                 return self._hear_home(sender, event, now_us)
             case Received(sender, GravityAsk()):
-                if sender in self._asked:
-                    return [Count("gravity.asked again")]
-                self._asked.add(sender)
-            case Received(sender, GravityRefuse()):
+                return self._tell(sender) or [Count("gravity.told enough")]
+            case Received(sender, GravityRefuse()) if sender in self.gravity.links:
                 self._refused[sender] = self._cycle
             case TimerFired(name) if name == TIMER:
                 return self._renew_link() + self.gravity.handle(event, now_us)
@@ -205,14 +206,26 @@ class Anycast:
         """Once a cycle. lonely: ids of own topics of which no other subscriber is known"""
         self._cycle += 1
         self._passed.clear()
-        self._asked.clear()
+        self._wholes = min(self._wholes + 1, WHOLES_MAX)
         self._grow_older()
         oldest_us = now_us - TRAIL_ANSWERS * self.config.answer_us
         while self._trails and next(iter(self._trails.values())).at_us < oldest_us:
             self._trails.popitem(last=False)
-        news = self.gravity.tell_all(now_us) if self._has_news and self.gravity.version else []
-        self._has_news = self._has_news and not self.gravity.version
-        return news + self._seek_links(now_us) + self._go_on_searching(set(lonely), now_us)
+        effects = self._tell_news(now_us) + self._seek_links(now_us)
+        return effects + self._go_on_searching(set(lonely), now_us)
+
+    def _tell_news(self, now_us: int) -> list[Effect]:
+        """Tell the neighbours what this node has come to subscribe to before gravity's turn."""
+        if not self._has_news or not self.gravity.version or self._cycle < self._news_due:
+            return []
+        self._has_news, self._news_due = False, self._cycle + NEWS_CYCLES
+        return self.gravity.tell_all(now_us)
+
+    def _tell(self, peer: int) -> list[Effect]:
+        """Tell a neighbour all of the home, unless that was done too often lately."""
+        told = self.gravity.tell(peer) if self._wholes else []
+        self._wholes -= len(told)
+        return told
 
     def _grow_older(self) -> None:
         self.ages += np.uint16(1)
@@ -228,10 +241,10 @@ class Anycast:
         lacking = min(degree - degree // 4 - len(links), LINKED_A_CYCLE)
         effects: list[Effect] = []
         for peer in view[shuffled(stream(self.seed, _LINK, self._cycle, self.me), view.size)].tolist():
-            if lacking <= 0:
+            if lacking <= 0 or not self._wholes:
                 break
             if peer not in self._refused and self.gravity.link(peer, now_us):
-                effects += self.gravity.tell(peer)
+                effects += self._tell(peer)
                 lacking -= 1
         return effects
 
@@ -246,8 +259,8 @@ class Anycast:
         return [Send(given_up, GravityLeave())]
 
     def _hear_home(self, sender: int, event: Received, now_us: int) -> list[Effect]:
-        """A peer's home. Whoever is new is told ours at once; half of the places are for those whom this node
-        chose itself."""
+        """A peer's home. Whoever is new is told ours, at once if possible; half of the places are for those
+        whom this node chose itself."""
         if sender in self.gravity.links:
             return self.gravity.handle(event, now_us)
         if len(self._guests) >= self.config.gravity.degree // 2:
@@ -255,7 +268,7 @@ class Anycast:
         effects = self.gravity.handle(event, now_us)
         if sender in self.gravity.links:
             self._guests.add(sender)
-            effects += self.gravity.tell(sender)
+            effects += self._tell(sender)
         return effects
 
     # Searches.
@@ -285,7 +298,8 @@ class Anycast:
         begun = 0
         for item in (self._own & self._searches.keys()) - lonely:
             del self._searches[item]  # somebody is known by now
-        for item in sorted(lonely - self._searches.keys())[: SEARCHES // 2]:
+        room = SEARCHES // 2 - len(lonely & self._searches.keys())
+        for item in sorted(lonely - self._searches.keys())[: max(room, 0)]:
             self._remember(item, self._cycle + LONELY_CYCLES)
         for item, search in list(self._searches.items()):
             if search.rests or not search.tries:
