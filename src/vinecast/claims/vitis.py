@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from vinecast.claims.claim import Claim, Figure, Mark, Measured, Panel, Series, Setup
+from vinecast.claims.vitis_choice import BEYOND
 from vinecast.claims.vitis_churn import churn, churn_runs
 from vinecast.claims.vitis_points import PATTERNS, Found, found_in, rvr, size_of, vitis, where
 from vinecast.claims.vitis_runs import EVERY, Rest
@@ -231,4 +232,5 @@ CLAIMS = (
         "VI-8", "Skype churn", "RVR down to 87 % in a flash crowd, Vitis 99 %", "S2 §3.6.6, Fig. 3.10",
         churn, churn_runs,
     ),
+    *BEYOND,
 )  # fmt: skip

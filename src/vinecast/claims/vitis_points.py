@@ -4,7 +4,7 @@
 test, with a pattern of the same kind.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,8 @@ class Size:
     subscriptions: int
     cycles: int
     """Until it is measured (ours)."""
+    opt_cycles: int
+    """… in OPT, which comes to rest sooner and takes longer for each."""
     graph_nodes: int
     """Nodes of a social graph."""
     friends: tuple[int, ...]
@@ -52,8 +54,8 @@ class Size:
 
 
 SIZES = {
-    "paper": Size(10_000, 5_000, 50, 100, 10_000, (0, 6, 12), (15, 25, 35), (0.3, 1.0, 3.0)),
-    "small": Size(300, 500, 10, 25, 200, (0, 12), (15, 35), (0.3, 3.0)),
+    "paper": Size(10_000, 5_000, 50, 100, 40, 10_000, (0, 6, 12), (15, 25, 35), (0.3, 1.0, 3.0)),
+    "small": Size(300, 500, 10, 25, 25, 200, (0, 12), (15, 35), (0.3, 3.0)),
 }
 
 
@@ -80,9 +82,9 @@ def rvr(setup: Setup, workload: str, table: int = TABLE) -> Rest:
     return _rest(setup, "rvr", workload, table)
 
 
-def opt(setup: Setup, workload: str, table: int = TABLE) -> Rest:
-    """A network of OPT."""
-    return _rest(setup, "opt", workload, table)
+def opt(setup: Setup, workload: str, table: int | None = TABLE) -> Rest:
+    """A network of OPT. table: None for no bound"""
+    return replace(_rest(setup, "opt", workload, TABLE), table=table, cycles=size_of(setup).opt_cycles)
 
 
 def _rest(setup: Setup, system: str, workload: str, table: int, long_links: int = LONG_LINKS) -> Rest:
@@ -107,4 +109,4 @@ def where(setup: Setup, workload: str) -> str:
             f"{size.nodes:,} nodes, {size.subscriptions} of {size.topics:,} topics each, "
             f"after {size.cycles} cycles"
         )
-    return f"{workload}, {size.graph_nodes:,} nodes, after {size.cycles} cycles"
+    return f"{workload}, {size.graph_nodes:,} nodes, after {size.cycles} cycles, OPT {size.opt_cycles}"

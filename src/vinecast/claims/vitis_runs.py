@@ -1,4 +1,5 @@
-"""Runs of Vitis, RVR and OPT for the claims of S2 §3.6: networks that come to rest, and one under churn.
+"""Runs of Vitis, RVR and OPT for the claims of S2 §3.6, and of PolderCast beside them: networks that come to
+rest, and one under churn.
 
 All nodes start at once with random contacts, and after so many cycles one event a topic is published on the
 overlay as it stands. Publishing leaves the overlay as it is unless Vitis's nodes estimate rates from it: RVR
@@ -17,12 +18,15 @@ from numpy.typing import NDArray
 
 from vinecast.claims.kept import Arrays, digest_of
 from vinecast.core.config import as_table
+from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles
-from vinecast.core.traffic import unwanted_overall, unwanted_share
+from vinecast.core.spread import Spread
+from vinecast.core.traffic import Counts, unwanted_overall, unwanted_share
 from vinecast.protocols.tman import TManConfig
 from vinecast.sim.bench_vitis import CONTACTS, population
 from vinecast.sim.churn import Availability, on_off, read_avt
-from vinecast.sim.metrics import spread_stats
+from vinecast.sim.metrics import ring_degree, spread_stats
+from vinecast.sim.overlay import random_views
 from vinecast.sim.rates import draw_events, power_law
 from vinecast.sim.sample import FILES, load_workload
 from vinecast.sim.sweep import SweepEngine
@@ -31,11 +35,15 @@ from vinecast.sim.world import choose_contacts
 from vinecast.systems.on_tman_events import Publication
 from vinecast.systems.on_tman_sweep import Config, OnTManSweep
 from vinecast.systems.opt import OptConfig
+from vinecast.systems.poldercast import PolderCastConfig
+from vinecast.systems.poldercast_sweep import PolderCastSweep
 from vinecast.systems.rvr import RvrConfig
 from vinecast.systems.vitis import VitisConfig
 
 TABLE = 15  # S2 §3.6.1
 LONG_LINKS = 1  # S2 §3.6.2: "one predecessor, one successor, and one sw-neighbor"
+UNBOUNDED = 1000
+"""Entries of a table that nobody fills."""
 EVERY = 20  # ours: cycles from one look at a network on its way to rest to the next
 PERIOD_S = 60.0
 """A cycle, as in the other claims about the trace of Skype."""
@@ -79,16 +87,58 @@ def profiles_of(crowd: Crowd) -> Profiles:
     return Profiles.simulated(crowd.seed, found.start, found.topics, found.topic_count)
 
 
-def config_of(system: str, table_size: int = TABLE, long_links: int = LONG_LINKS) -> Config:
-    """A system with a table of this size. long_links: of Vitis"""
-    table = TManConfig(table_size=table_size)
+def config_of(
+    system: str, table_size: int | None = TABLE, long_links: int = LONG_LINKS
+) -> Config | PolderCastConfig:
+    """A system with a table of this size, or OPT without a bound. long_links: of Vitis"""
+    table = TManConfig(table_size=table_size or UNBOUNDED)
     match system:
+        case "poldercast":
+            return PolderCastConfig()
         case "vitis":
             return VitisConfig(tman=table, long_links=long_links)
         case "rvr":
             return RvrConfig(tman=table)
         case _:
-            return OptConfig(tman=table)
+            return OptConfig(tman=table, bounded=table_size is not None)
+
+
+class Network:
+    """A population on one thread: several processes make better use of more."""
+
+    def __init__(
+        self, config: Config | PolderCastConfig, crowd: Crowd, online: NDArray[np.int64] | None = None
+    ) -> None:
+        """online: who is there from the beginning; all unless given"""
+        self.profiles = profiles_of(crowd)
+        there = np.arange(self.profiles.peers) if online is None else online
+        self.sweep: OnTManSweep | PolderCastSweep
+        if isinstance(config, PolderCastConfig):
+            self.sweep = PolderCastSweep(config, crowd.seed, self.profiles)
+            views = random_views(crowd.seed, there.size, min(CONTACTS, there.size - 1))
+            self.sweep.start(there, there[views].astype(np.int32))
+            self.engine = SweepEngine(self.sweep, config.period_us, "synchronous")
+        else:
+            self.sweep, self.engine = population(config, self.profiles, crowd.seed, 1, there)
+
+    def publish(
+        self, epoch: int, events: NDArray[np.int64] | None = None, able: NDArray[np.bool_] | None = None
+    ) -> tuple[Spread, Counts]:
+        """One event a topic; what became of it, and what nodes received, unwanted and wanted.
+
+        events: [topic], how many each stands for; able: [node], who may publish
+        """
+        if isinstance(self.sweep, OnTManSweep):
+            publication = Publication(self.sweep, epoch, events, able)
+            return publication.run(self.engine.divide), publication.received
+        spread = self.sweep.publish(epoch, publishers=able).run(self.engine.divide)
+        got = spread.hops > 0  # nobody but subscribers is handed an event (S0 §3)
+        wanted = np.bincount(self.profiles.owners()[got], minlength=self.profiles.peers)
+        return spread, np.stack([np.zeros_like(wanted), wanted])
+
+    def degrees(self) -> NDArray[np.int64]:
+        """How many others each node is linked to. [node]"""
+        return self.sweep.degrees() if isinstance(self.sweep, OnTManSweep) else ring_degree(self.sweep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +148,8 @@ class Rest:
     system: str
     crowd: Crowd
     cycles: int
-    table: int = TABLE
+    table: int | None = TABLE
+    """None: without a bound."""
     long_links: int = LONG_LINKS
     alpha: float | None = None
     """Of the rates, which nodes then estimate; None for one event a topic."""
@@ -108,12 +159,14 @@ class Rest:
     def name(self) -> str:
         """See ``Job``."""
         rates = "" if self.alpha is None else f", α = {self.alpha:g}"
-        return f"{self.system}, {self.crowd.workload}, table of {self.table}{rates}"
+        table = "no bound" if self.table is None else f"table of {self.table}"
+        return f"{self.system}, {self.crowd.workload}, {table}{rates}"
 
     @property
     def work(self) -> float:
         """See ``Job``: cycles of a node with a table of S2's size, about."""
-        return self.crowd.nodes * self.cycles * min(self.table, 50) / TABLE
+        slower = 10 if self.system == "opt" else 1
+        return self.crowd.nodes * self.cycles * (self.table or 2 * TABLE) / TABLE * slower
 
     def decided_by(self) -> dict[str, Any]:
         """See ``Job``."""
@@ -129,28 +182,28 @@ class Rest:
         return replace(self, alpha=self.alpha if self.system == "vitis" else None)
 
     def run_with(self, others: "Sequence[Rest]") -> list[Arrays]:
-        """See ``Job``: looks [look, cycle and COLUMNS], shares [node] and degrees [node]. On one thread:
-        several processes make better use of more."""
-        profiles, seed = profiles_of(self.crowd), self.crowd.seed
-        config = config_of(self.system, self.table, self.long_links)
-        sweep, engine = population(config, profiles, seed, 1, np.arange(profiles.peers))
-        plays = (self, *others)
+        """See ``Job``: looks [look, cycle and COLUMNS], shares [node] and degrees [node]."""
+        network = Network(config_of(self.system, self.table, self.long_links), self.crowd)
+        sweep, plays = network.sweep, (self, *others)
         looks: list[list[tuple[float, ...]]] = [[] for _ in plays]
         shares: list[NDArray[np.float64]] = []
         learns = self.alpha is not None and self.system == "vitis"
         for cycle in range(1, self.cycles + 1):
             left = min(-(-cycle // EVERY) * EVERY, self.cycles) - cycle  # until the next look
-            sweep.looks_up = learns or left < 2
-            engine.run(1)
-            if learns:
-                spread = Publication(sweep, cycle - 1).run(engine.divide)
-                sweep.note_events(spread, self._events(profiles, cycle - 1))
+            if isinstance(sweep, OnTManSweep):
+                sweep.looks_up = learns or left < 2
+            network.engine.run(1)
+            if learns and isinstance(sweep, OnTManSweep):
+                events = self._events(network.profiles, cycle - 1)
+                publication = Publication(sweep, cycle - 1)
+                publication.spread.publisher[events == 0] = NOBODY
+                sweep.note_events(publication.run(network.engine.divide), events)
             if left == 0:
-                found = [_look(sweep, engine, cycle, play._events(profiles, cycle)) for play in plays]
+                found = [_look(network, cycle, play._events(network.profiles, cycle)) for play in plays]
                 for past, (look, _) in zip(looks, found, strict=True):
                     past.append((cycle, *look))
                 shares = [share for _, share in found]
-        degrees = sweep.degrees()
+        degrees = network.degrees()
         return [
             {"looks": np.array(past), "shares": share, "degrees": degrees}
             for past, share in zip(looks, shares, strict=True)
@@ -165,14 +218,13 @@ class Rest:
 
 
 def _look(
-    sweep: OnTManSweep, engine: SweepEngine, epoch: int, events: NDArray[np.int64]
+    network: Network, epoch: int, events: NDArray[np.int64]
 ) -> tuple[tuple[float, float, float], NDArray[np.float64]]:
     """Publish; hit ratio, overhead and hops, and every node's share of what it did not want."""
-    profiles = sweep.profiles
-    publication = Publication(sweep, epoch, events)
-    spread = publication.run(engine.divide)
-    stats = spread_stats(spread, profiles, sweep.online)
-    received, weight = publication.received, events[profiles.topics] * (spread.hops > 0)
+    profiles = network.profiles
+    spread, received = network.publish(epoch, events)
+    stats = spread_stats(spread, profiles, network.sweep.online)
+    weight = events[profiles.topics] * (spread.hops > 0)
     hops = float((spread.hops * weight).sum() / max(int(weight.sum()), 1))
     return (stats.hit_ratio, unwanted_overall(received), hops), unwanted_share(received)
 
@@ -222,11 +274,11 @@ class Churned:
         return on_off(self.crowd.seed, self.crowd.nodes, self.cycles * PERIOD_S, 7200.0, 3600.0)
 
     def _run(self) -> Arrays:
-        profiles, seed = profiles_of(self.crowd), self.crowd.seed
+        seed = self.crowd.seed
         masks: Iterator[NDArray[np.bool_]] = self._availability().at_cycles(PERIOD_S, self.cycles)
         old = next(masks)
-        sweep, engine = population(config_of(self.system), profiles, seed, 1, np.flatnonzero(old))
-        age = np.where(old, HELD, -1)
+        network = Network(config_of(self.system), self.crowd, np.flatnonzero(old))
+        sweep, age = network.sweep, np.where(old, HELD, -1)
         rows = []
         for cycle, mask in enumerate(itertools.chain([old], masks)):
             sweep.stop(np.flatnonzero(old & ~mask))
@@ -235,11 +287,10 @@ class Churned:
                 known = np.flatnonzero(old & mask)
                 sweep.start(coming, choose_contacts(seed, cycle, coming, known, CONTACTS))
             age = np.where(mask, age + 1, -1)
-            engine.run(1)
+            network.engine.run(1)
             held = age >= HELD
-            publication = Publication(sweep, cycle, publishers=held)
-            stats = spread_stats(publication.run(engine.divide), profiles, held)
-            overhead = unwanted_overall(publication.received)
-            rows.append((stats.hit_ratio, overhead, stats.hops_mean, mask.sum()))
+            spread, received = network.publish(cycle, able=held)
+            stats = spread_stats(spread, network.profiles, held)
+            rows.append((stats.hit_ratio, unwanted_overall(received), stats.hops_mean, mask.sum()))
             old = mask
         return dict(zip((*COLUMNS, "online"), np.array(rows, dtype=np.float64).T, strict=True))

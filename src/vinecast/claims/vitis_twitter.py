@@ -14,7 +14,6 @@ from vinecast.claims.vitis_points import Found, crowd_of, found_in, opt, rvr, si
 from vinecast.claims.vitis_runs import TABLE, Rest, subscriptions_of
 from vinecast.sim.workload import describe
 
-UNBOUNDED = {"paper": 1000, "small": 200}  # entries of a table that nobody fills
 HITS, HITS_WITHIN = 0.8, 0.1  # S2: "can only hit 80%"; how near is near, ours
 LESS = (0.7, 0.6)  # S2: 30 % less than RVR with 15 links, 40 % with 35
 FASTER_THAN_RVR, FASTER_THAN_OPT = 1.5, 1.7
@@ -128,7 +127,7 @@ def _statistics(setup: Setup, graph: str) -> dict[str, list[Any]]:
 
 def unbounded(setup: Setup) -> Rest:
     """OPT without a bound."""
-    return opt(setup, _graph(setup), UNBOUNDED[setup.scale])
+    return opt(setup, _graph(setup), None)
 
 
 def unbounded_degree(setup: Setup) -> Measured:

@@ -92,6 +92,7 @@ RUN_CLASSES = _per_run(
     "run_classes",
     CLASS_COLUMNS,
     nullable=[name for name, kind in CLASS_COLUMNS.items() if kind == "float64"],
+    version=2,
 )
 """The simulator's own measures by class (sim/watch.py)."""
 

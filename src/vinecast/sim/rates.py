@@ -19,6 +19,8 @@ Rates = NDArray[np.float64]
 
 def checked(rates: Rates) -> Rates:
     """The same rates, if they make sense. [topic]"""
+    if rates.size == 0:
+        raise InputError("rates must name one topic at least")
     if not np.isfinite(rates).all():
         raise InputError("rates must be finite numbers")
     if (rates < 0).any():

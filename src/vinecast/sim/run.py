@@ -91,6 +91,8 @@ def simulate(
                 row = {"cycle": cycle, "time_s": time_s, "came": came, "went": went}
                 topics = {} if watch is None else watch.row(cycle)
                 rows.append({**row, **dataclasses.asdict(stats), **topics})
+            elif watch is not None:
+                watch.after(cycle)
             if progress is not None:
                 progress(cycle, stats)
     finally:

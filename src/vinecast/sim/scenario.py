@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from vinecast.core.config import as_table, check, limited, read, unknown_key
 from vinecast.core.draws import SEED_MAX
 from vinecast.core.errors import InputError
 from vinecast.sim.network import NetworkConfig
+from vinecast.sim.rates import Rates, checked, power_law
 from vinecast.sim.sample import WORKLOADS
 from vinecast.systems import SYSTEMS
 
@@ -82,7 +85,12 @@ class WorkloadConfig:
 
 @dataclass(frozen=True, slots=True)
 class PublishConfig:
-    """What is published, for systems with topics: one event a topic, by a random on-line subscriber."""
+    """What is published, for systems with topics: one event a topic, by a random on-line subscriber.
+
+    With rates a topic has some, one or no events. Those of one topic go the same way, so that one is
+    published and stands for all: nodes estimate rates by it and traffic counts it as often, hit ratio and
+    hops count it once.
+    """
 
     every: int = limited(1, at_least=1)
     """Cycles from one publication to the next; the last cycle always has one."""
@@ -90,6 +98,23 @@ class PublishConfig:
     """Cycles that a node must have been on line for before it publishes, and is held to events (S0 §6.6)."""
     matrix: str | None = None
     """A table of round-trip times that gives a sweep's events latencies; machines have a network."""
+    alpha: float | None = limited(None, at_least=0, at_most=100)
+    """Rates by a power law, one event a topic on average (sim/rates.py; S2 §3.6.4: from 0.3 to 3)."""
+    rates: tuple[float, ...] | None = None
+    """Events that topics 0, 1, … have at each publication, on average; after the last it begins anew."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.alpha is not None and self.rates is not None:
+            raise InputError("give either alpha or rates")
+        if self.rates is not None:
+            checked(np.array(self.rates, dtype=np.float64))
+
+    def rates_of(self, seed: int, topics: int) -> Rates | None:
+        """The rate of every topic, or None where each has one event. [topic]"""
+        if self.rates is not None:
+            return np.resize(np.array(self.rates, dtype=np.float64), topics)
+        return None if self.alpha is None else power_law(seed, topics, self.alpha)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +278,8 @@ def _check_tables(scenario: Scenario, given: Mapping[str, Any]) -> None:
             raise InputError('sweep goes with engine = "sweep"')
         if scenario.publish.matrix is not None:
             raise InputError('publish.matrix goes with engine = "sweep"; machines use network.matrix')
+        if scenario.publish.alpha is not None or scenario.publish.rates is not None:
+            raise InputError('publish.alpha and publish.rates go with engine = "sweep"')
         return
     if system.sweep is None:
         raise InputError(f'engine = "sweep" is not offered by {scenario.system}; use engine = "event"')

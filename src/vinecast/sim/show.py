@@ -214,7 +214,7 @@ CLASS_FIGURES = (
     ("copies", ("duplication", 1), ".2f"),
     ("ring links missing, %", ("missing_links", 100), ".3g"),
     ("control messages a cycle", ("control_messages", 1), ".1f"),
-    ("ring degree", ("ring_degree", 1), ".1f"),
+    ("degree", ("degree", 1), ".1f"),
 )
 """Heading, column and what to multiply it with, format."""
 

@@ -30,6 +30,10 @@ class Meter:
             self._count(traffic.control_sent, sender, topic)
             self._count(traffic.control_received, receiver, topic)
 
+    def add_received(self, events: Counts) -> None:
+        """So many events were received, unwanted and wanted. events: [wanted, node]"""
+        self._traffic.events_received[:] += events
+
     def _count(self, counts: Counts, node: int, topic: int) -> None:
         counts[int(self._wants(node, topic)), node] += 1
 

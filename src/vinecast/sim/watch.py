@@ -1,8 +1,8 @@
 """A topic system while it runs: what is published, and what is measured of it, on either engine.
 
-One event a topic every so many cycles. A sweep publishes on the overlay as a cycle left it; machines publish
-late in the cycle, and what has arrived by its end is what counts. Every metric is defined in sim/metrics.py,
-control traffic in sim/wire.py.
+One event a topic every so many cycles, unless topics have rates. A sweep publishes on the overlay as a cycle
+left it; machines publish late in the cycle, and what has arrived by its end is what counts. Every metric is
+defined in sim/metrics.py, control traffic in sim/wire.py.
 """
 
 import dataclasses
@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.errors import Bug
+from vinecast.core.errors import Bug, InputError
+from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles
 from vinecast.core.spread import Spread
+from vinecast.core.sweep import Sweep
 from vinecast.core.traffic import unwanted_overall
 from vinecast.sim.metrics import (
     LATENCIES,
@@ -28,10 +30,13 @@ from vinecast.sim.metrics import (
     ring_state,
     ring_targets,
 )
+from vinecast.sim.rates import draw_events
 from vinecast.sim.scenario import Resolved
 from vinecast.sim.traffic import Meter
 from vinecast.sim.wire import SENT, ControlMeter
 from vinecast.sim.world import EventWorld, SweepWorld, World
+from vinecast.systems.on_tman_events import Publication
+from vinecast.systems.on_tman_sweep import OnTManSweep
 from vinecast.systems.poldercast_events import Delays
 from vinecast.systems.poldercast_sweep import PolderCastSweep
 
@@ -48,9 +53,10 @@ TOPIC_COLUMNS: dict[str, str] = dict.fromkeys(
 )
 """What systems with topics are measured by besides.
 
-Rings are looked at on the sweep engine only, traffic overhead on the event engine only. What follows from a
-publication is null in a cycle without one; so are latencies on a sweep without a matrix. Control messages and
-bytes are those sent, a node on line and a cycle, since the measurement before.
+Rings are looked at in PolderCast's sweeps only, traffic overhead on the event engine and in the sweeps of
+Vitis, RVR and OPT, which on their part do not count control messages. What follows from a publication is null
+in a cycle without one; so are latencies on a sweep without a matrix. Control messages and bytes are those
+sent, a node on line and a cycle, since the measurement before.
 """
 
 CLASS_COLUMNS: dict[str, str] = {
@@ -60,14 +66,15 @@ CLASS_COLUMNS: dict[str, str] = {
     "to": "int64",
     "due": "int64",
     **dict.fromkeys(
-        ("hit_ratio", "hops_mean", "duplication", "missing_links", "control_messages", "ring_degree"),
+        ("hit_ratio", "hops_mean", "duplication", "missing_links", "control_messages", "degree"),
         "float64",
     ),
 }
 """The classes of a run (sim/metrics.py): all that was measured together (``run``), and the ``last`` of it.
 
 ``due`` counts subscriptions that should have got an event. Classes of nodes also have control messages (sent,
-a node on line and a cycle, over the whole run) and the ring degree at the end (on the sweep engine).
+a node on line and a cycle, over the whole run) and, on the sweep engine, the degree at the end: how many
+others a node is linked to, on rings or by routing tables.
 """
 
 
@@ -100,6 +107,7 @@ class TopicWatch:
         self._node_cycles = 0
         self._events: dict[str, Tally] = {}
         self._rings: dict[str, Tally] = {}
+        self._rates = self.scenario.publish.rates_of(self.scenario.seed, profiles.topic_ids.size)
         self._world: World | None = None
 
     def message(self, sender: int, receiver: int, message: Any) -> None:
@@ -110,9 +118,12 @@ class TopicWatch:
     def attach(self, world: World) -> None:
         """The world to watch."""
         if isinstance(world, SweepWorld):
-            if not isinstance(world.engine.sweep, PolderCastSweep):
+            if isinstance(world.engine.sweep, PolderCastSweep):
+                world.engine.watch = self.control.phase
+            elif not isinstance(world.engine.sweep, OnTManSweep):
                 raise Bug(f"nobody knows how to measure the topics of {self.scenario.system}")
-            world.engine.watch = self.control.phase
+            elif self._delays is not None:
+                raise InputError(f"publish.matrix is not offered by {self.scenario.system}")
         self._world = world
 
     def before(self, cycle: int) -> None:
@@ -130,16 +141,11 @@ class TopicWatch:
     def row(self, cycle: int) -> dict[str, float | None]:
         """The topics' columns after a cycle."""
         found: dict[str, float | None] = {}
-        if isinstance(self._world, SweepWorld):
-            sweep = self._world.engine.sweep
-            assert isinstance(sweep, PolderCastSweep)
-            state = ring_state(sweep, ring_targets(self.profiles, self._world.online))
+        sweep = self._sweep
+        if isinstance(sweep, PolderCastSweep):
+            state = ring_state(sweep, ring_targets(self.profiles, sweep.online))
             _add(self._rings, state.tally)
             found |= {name: getattr(state, name) for name in RING_COLUMNS}
-        else:
-            events = self._traffic.take().events_received
-            if events.any():
-                found["traffic_overhead"] = unwanted_overall(events)
         if self._is_due(cycle):
             spread, expected = self._spread(cycle), self._expected()
             reach = reach_of(spread, self.profiles, expected)
@@ -147,25 +153,36 @@ class TopicWatch:
                 self._on_spread(cycle, self.profiles, spread, expected, reach)
             _add(self._events, reach.tally)
             found |= dataclasses.asdict(reach.stats())
-        messages, weight = self.control.take()
-        found["control_messages"] = messages / max(self._node_cycles, 1)
-        found["control_bytes"] = weight / max(self._node_cycles, 1)
+        events = self._traffic.take().events_received
+        if events.any():
+            found["traffic_overhead"] = unwanted_overall(events)
+        if not isinstance(sweep, OnTManSweep):
+            messages, weight = self.control.take()
+            found["control_messages"] = messages / max(self._node_cycles, 1)
+            found["control_bytes"] = weight / max(self._node_cycles, 1)
         self._node_cycles = 0
         values = {name: found.get(name) for name in TOPIC_COLUMNS}
         return {name: None if value is None else float(value) for name, value in values.items()}
+
+    def after(self, cycle: int) -> None:
+        """A cycle that is not measured: nodes that learn from events have them all the same."""
+        if isinstance(self._sweep, OnTManSweep) and self._is_due(cycle):
+            self._spread(cycle)
 
     def classes(self) -> list[dict[str, Any]]:
         """The classes of the whole run, and of its last measurement."""
         counts = self.profiles.cnt
         control = class_means(counts, self.control.messages[SENT], self._cycles_on_line)
         degree: dict[int, float] = {}
-        if isinstance(self._world, SweepWorld) and isinstance(self._world.engine.sweep, PolderCastSweep):
-            degree = class_means(counts, ring_degree(self._world.engine.sweep))
+        if isinstance(self._sweep, PolderCastSweep):
+            degree = class_means(counts, ring_degree(self._sweep))
+        elif isinstance(self._sweep, OnTManSweep):
+            control, degree = {}, class_means(counts, self._sweep.degrees())
         rows = []
         for when, tally in self._events.items():
             for row in class_rows(tally, self._rings.get(when)):
                 size = row["from"] if row["by"] == "subscriptions" else 0
-                more = {"control_messages": control.get(size), "ring_degree": degree.get(size)}
+                more = {"control_messages": control.get(size), "degree": degree.get(size)}
                 rows.append({"when": when, **row, **more})
         return rows
 
@@ -181,13 +198,28 @@ class TopicWatch:
         """Who is on line and has been for long enough; the first population always has. [node]"""
         return self._age >= self.scenario.publish.warm_up
 
+    @property
+    def _sweep(self) -> Sweep | None:
+        return self._world.engine.sweep if isinstance(self._world, SweepWorld) else None
+
     def _spread(self, cycle: int) -> Spread:
-        if isinstance(self._world, SweepWorld):
-            sweep = self._world.engine.sweep
-            assert isinstance(sweep, PolderCastSweep)
-            publication = sweep.publish(cycle, delays=self._delays, publishers=self._expected())
-            return publication.run(self._world.engine.divide)
-        return self.meter.spread
+        if not isinstance(self._world, SweepWorld):
+            return self.meter.spread
+        sweep, divide, able = self._world.engine.sweep, self._world.engine.divide, self._expected()
+        events = np.ones(self.profiles.topic_ids.size, dtype=np.int64)
+        if self._rates is not None:
+            events = draw_events(self.scenario.seed, cycle, self._rates)
+        if isinstance(sweep, PolderCastSweep):
+            rings = sweep.publish(cycle, delays=self._delays, publishers=able)
+            rings.spread.publisher[events == 0] = NOBODY
+            return rings.run(divide)
+        assert isinstance(sweep, OnTManSweep)
+        publication = Publication(sweep, cycle, events, able)
+        publication.spread.publisher[events == 0] = NOBODY
+        spread = publication.run(divide)
+        sweep.note_events(spread, events)
+        self._traffic.add_received(publication.received)
+        return spread
 
 
 def _add(tallies: dict[str, Tally], tally: Tally) -> None:

@@ -23,6 +23,7 @@ from vinecast.systems.direct import NO_LINKS, Direct, DirectConfig
 from vinecast.systems.ferry import FerryConfig, ferry_machines
 from vinecast.systems.flooding import Flooding, FloodingConfig
 from vinecast.systems.grid import GridNode, GridNodeConfig
+from vinecast.systems.on_tman_sweep import OnTManSweep
 from vinecast.systems.opt import OptConfig, opt_machines
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
 from vinecast.systems.poldercast_regular import PolderCastRegular, PolderCastRegularConfig
@@ -137,9 +138,30 @@ SYSTEMS: Mapping[str, System] = {
     "flooding": System(
         FloodingConfig, _flooding_machines, None, lambda machine: machine.cyclon.peers, has_topics=True
     ),
-    "vitis": System(VitisConfig, vitis_machines, None, lambda machine: machine.cyclon.peers, has_topics=True),
-    "rvr": System(RvrConfig, rvr_machines, None, lambda machine: machine.cyclon.peers, has_topics=True),
-    "opt": System(OptConfig, opt_machines, None, lambda machine: machine.cyclon.peers, has_topics=True),
+    "vitis": System(
+        VitisConfig,
+        vitis_machines,
+        OnTManSweep,
+        lambda machine: machine.cyclon.peers,
+        has_topics=True,
+        settings=("synchronous",),
+    ),
+    "rvr": System(
+        RvrConfig,
+        rvr_machines,
+        OnTManSweep,
+        lambda machine: machine.cyclon.peers,
+        has_topics=True,
+        settings=("synchronous",),
+    ),
+    "opt": System(
+        OptConfig,
+        opt_machines,
+        OnTManSweep,
+        lambda machine: machine.cyclon.peers,
+        has_topics=True,
+        settings=("synchronous",),
+    ),
     "vinifera": System(
         ViniferaConfig,
         vinifera_machines,

@@ -221,7 +221,7 @@ class OnTMan:
     def peers_in_use(self) -> set[int]:
         """Everybody in a view, linked, asked or remembered as silent: whose numbers must stay theirs."""
         silent = self._silence.table.peers[0].tolist()
-        known = {*self.cyclon.peers.tolist(), *silent, *self.neighbours(), *self.tman.told_of()}
+        known = {*self.cyclon.peers.tolist(), *silent, *self.tman.neighbours(), *self.tman.told_of()}
         return (known | self.notices.peers() | {self.cyclon.partner, self.tman.partner}) - {NOBODY}
 
     def interested(self, topic: int) -> list[int]:

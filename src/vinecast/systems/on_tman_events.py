@@ -18,6 +18,7 @@ from vinecast.core.spread import MISSED, Spread
 from vinecast.core.traffic import Counts
 from vinecast.systems.on_tman_passes import Fans, Online, Paths
 from vinecast.systems.on_tman_sweep import OnTManSweep
+from vinecast.systems.opt import OptConfig
 
 Divide = Callable[[int, Callable[[int, int, int], None]], object]
 """Runs a pass over 0 … count−1, in ranges, on all threads (``SweepEngine.divide``)."""
@@ -68,6 +69,37 @@ def make_memory(nodes: int, links: int) -> Memory:
         np.zeros(links, dtype=np.int64), np.zeros(links, dtype=np.int32),
         np.zeros((2, nodes), dtype=np.int64),
     )  # fmt: skip
+
+
+@rule
+def list_bounded(
+    links: Links, most: int, seen: NDArray[np.int32], start: NDArray[np.int64], node: NDArray[np.int32]
+) -> None:
+    """The first so many neighbours of everybody, in the order of ``TMan.neighbours``: its tables, then its
+    fans, ascending. seen: [node], −1; start: [node + 1]; node: [link]"""
+    older, newer = links.fans
+    used = 0
+    for p in range(links.peers.shape[0]):
+        start[p], full = used, used + most
+        for row in (links.peers[p], links.told_before[p]):
+            for slot in range(row.size):
+                peer = row[slot]
+                if peer != NOBODY and seen[peer] != p and used < full:
+                    seen[peer], node[used] = p, peer
+                    used += 1
+        i, i_end = older.start[p], older.start[p + 1] if links.came[p] <= older.cycle else older.start[p]
+        j, j_end = newer.start[p], newer.start[p + 1] if links.came[p] <= newer.cycle else newer.start[p]
+        while used < full and (i < i_end or j < j_end):
+            if j == j_end or (i < i_end and older.node[i] <= newer.node[j]):
+                peer = older.node[i]
+                i += 1
+            else:
+                peer = newer.node[j]
+                j += 1
+            if seen[peer] != p:
+                seen[peer], node[used] = p, peer
+                used += 1
+    start[links.peers.shape[0]] = used
 
 
 @rule
@@ -171,6 +203,15 @@ def spread_events(
                 copies[row] = 1 if memory.hops[peer] > 0 else 0
 
 
+def _bounded(links: Links, most: int, cycle: int) -> Links:
+    """The same links, but no more of a node's than so many."""
+    nodes, none = links.peers.shape[0], links.fans[0]._replace(cycle=-1)
+    start, node = np.zeros(nodes + 1, dtype=np.int64), np.empty(nodes * most, dtype=np.int32)
+    list_bounded(links, most, np.full(nodes, -1, dtype=np.int32), start, node)
+    nobody = links.peers[:, :0]
+    return links._replace(peers=nobody, told_before=nobody, fans=(none, Fans(start, node, cycle)))
+
+
 class Publication:
     """One event a topic, about to spread."""
 
@@ -189,6 +230,8 @@ class Publication:
         self._links = Links(
             peers, told_before, sweep.fans, sweep.paths, sweep.came, sweep.online, sweep.floods
         )
+        if isinstance(sweep.config, OptConfig) and sweep.config.bounded:
+            self._links = _bounded(self._links, sweep.config.tman.table_size, sweep.cycle)
         self._subscribers = sweep.profiles.subscribers()
         self._events = np.ones(topics, dtype=np.int64) if events is None else events
         self._nodes = sweep.nodes

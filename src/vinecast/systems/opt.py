@@ -3,7 +3,8 @@
 Every node wants a few neighbours for each of its topics, and takes first who shares most of those that still
 lack some, as SpiderCast does. An event goes from subscriber to subscriber along these links. Nobody carries
 what it did not ask for; but how many links that takes depends on the subscriptions, and with too few some
-topics fall apart. ``tman.table_size`` is the bound; at its largest it is none.
+topics fall apart. ``tman.table_size`` bounds how many a node chooses and, unless ``bounded`` is false, how
+many it passes events on to: those it has chosen and, as far as there is room, those who chose it.
 """
 
 from collections.abc import Callable
@@ -23,6 +24,9 @@ class OptConfig(OnTManConfig):
 
     coverage: int = limited(3, at_least=1, at_most=100)
     """Neighbours that a node wants for each of its topics (SpiderCast's K; S2 does not say)."""
+    bounded: bool = True
+    """Whether a node passes events on to ``tman.table_size`` others at the most (S2: "bounded node degree"),
+    or to all who chose it as well."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -35,6 +39,11 @@ class Opt(OnTMan):
     def __init__(self, config: OptConfig, seed: int, me: int, profiles: Profiles, scratch: Scratch) -> None:
         super().__init__("opt", config, seed, me, profiles, scratch)
         self.config = config
+
+    def neighbours(self) -> list[int]:
+        """See ``OnTMan``; no more than the bound, its own choice first."""
+        near = super().neighbours()
+        return near[: self.config.tman.table_size] if self.config.bounded else near
 
     def _select(self, count: int) -> int:
         most = self.config.tman.table_size
