@@ -20,13 +20,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.config import check, limited
 from vinecast.core.draws import below_array, purpose, shuffled, stream, unit_array
 from vinecast.core.errors import InputError
 from vinecast.core.interests import Filter, Range, make_filter
-from vinecast.core.schemas import Attribute, Event, Schema, Value
+from vinecast.core.interests_text import parse_interest
+from vinecast.core.schemas import ATTRIBUTES_MAX, Attribute, Event, Schema, Value
+from vinecast.core.schemas_text import parse_schema
 from vinecast.systems.vinifera_catalogue import Catalogue, ContentProfiles
 
 KINDS = ("random", "skewed", "zipf", "stocks")
+GIVEN = "given"
 SIZE = 32  # S2 §4.6.1: the size of the Zipf distribution
 SKEW = math.exp(-1)  # S2 §4.6.1
 SPACE = 2**15  # S2 §4.6.1: the size of the identifier space, here of an attribute's range
@@ -40,6 +44,52 @@ _STOCKS = purpose("content.stocks")
 _EVENTS = purpose("content.events")
 
 Units = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class FiltersConfig:
+    """Who wants what, for systems with filters, and how much is published: a scenario's table ``content``."""
+
+    kind: str = limited("random", one_of=(*KINDS, GIVEN))
+    """One of the workloads of this module, or what ``schema`` and ``where`` say."""
+    attributes: int = limited(1, at_least=1, at_most=ATTRIBUTES_MAX)
+    """Of the schema, for ``random``, ``skewed`` and ``zipf``."""
+    filters: int = limited(1, at_least=1, at_most=1000)
+    """Of each node; those of ``given`` are what they are."""
+    events: int = limited(20, at_least=1, at_most=1_000_000)
+    """Published each time, by random nodes."""
+    schema: str | None = None
+    """Of ``given``, as in ``price number 0..1000, order string`` (docs/content.md)."""
+    where: tuple[str, ...] = ()
+    """Of ``given``: interests, as in ``price < 10 and order = "buy"``; nodes have them in turn."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        if (self.kind == GIVEN) != (self.schema is not None and bool(self.where)):
+            raise InputError('schema and where go with kind = "given", and the other way round')
+        if self.kind == GIVEN:
+            self.given()
+
+    def given(self) -> tuple[Schema, list[tuple[Filter, ...]]]:
+        """The schema, and the filters of each interest."""
+        try:
+            schema = parse_schema("given", self.schema or "")
+        except InputError as error:
+            raise InputError(f"schema: {error}") from None
+        found = []
+        for i, text in enumerate(self.where):
+            try:
+                found.append(parse_interest(schema, text).filters)
+            except InputError as error:
+                raise InputError(f"where[{i}]: {error}") from None
+        return schema, found
+
+    def workload(self, seed: int, nodes: int) -> "ContentWorkload":
+        """For so many nodes."""
+        if self.kind != GIVEN:
+            return content_workload(self.kind, seed, nodes, self.attributes, self.filters)
+        schema, found = self.given()
+        return ContentWorkload(schema, tuple(found[node % len(found)] for node in range(nodes)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +124,13 @@ class ContentWorkload:
 
 
 def _draw(among: Attribute | Range, unit: float) -> Value:
-    """A value between the lowest and the highest, both included; of strings, one of the two."""
+    """A value between the lowest and the highest, both included; of strings, one at an end."""
     low, high = among.low, among.high
     if isinstance(low, str) and isinstance(high, str):
-        return high if unit < 0.5 or low == "" else low
+        if isinstance(among, Attribute):
+            return low
+        ends = (low, high) if unit < 0.5 else (high, low)
+        return next((end for end in (*ends, low + "a") if among.holds(end)), low)
     if isinstance(low, int) and isinstance(high, int):
         return low + int(unit * (high - low + 1))
     return min(float(low) + unit * (float(high) - float(low)), float(high))

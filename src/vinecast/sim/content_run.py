@@ -171,6 +171,37 @@ def bounded(system: System, most: int) -> System:
     return dataclasses.replace(system, machines=machines)
 
 
+class Publisher:
+    """Lets events be published, and tells the meter."""
+
+    def __init__(
+        self, workload: ContentWorkload, profiles: ContentProfiles, seed: int, period_us: int
+    ) -> None:
+        self.meter = ContentMeter(profiles)
+        self._workload, self._profiles = workload, profiles
+        self._seed, self._period_us = seed, period_us
+        self._published = 0
+
+    def prepare(self, world: EventWorld, count: int, held: NDArray[np.bool_]) -> None:
+        """Let so many events be published in the middle third of the next cycle, by random nodes of those who
+        are held to them. held: [node]"""
+        nodes = np.flatnonzero(held)
+        self._profiles.contents.clear()
+        if not nodes.size:
+            return
+        period_us = self._period_us
+        key = stream(self._seed, _PUBLISHERS, world.cycle, 0)
+        publishers = nodes[below_array(key, np.arange(count), nodes.size)].tolist()
+        begin_us = world.cycle * period_us + period_us // 3
+        for i, publisher in enumerate(publishers):
+            number = self._published
+            values = self._workload.event(self._seed, number, publisher)
+            self._profiles.contents[number] = values
+            self.meter.begin(number, publisher, values, held)
+            world.engine.command(publisher, begin_us + i * period_us // (3 * count), Publish(0, number))
+            self._published += 1
+
+
 class ContentRun:
     """A population of a content system on the event engine, with a meter."""
 
@@ -186,12 +217,10 @@ class ContentRun:
         network: NetworkConfig = CALM,
     ) -> None:
         """most: copies of events that a node can handle in a cycle"""
-        self.workload = workload
         self.seed = seed
-        self.config = config
         self.profiles = workload.profiles(seed)
-        self.meter = ContentMeter(self.profiles)
-        self.published = 0
+        self.publisher = Publisher(workload, self.profiles, seed, config.period_us)
+        self.meter = self.publisher.meter
         found = SYSTEMS[system] if most is None else bounded(SYSTEMS[system], most)
         self.world = EventWorld(
             found, config, seed, self.profiles, EventConfig(timers=timers),
@@ -211,24 +240,6 @@ class ContentRun:
             self.world.advance()
 
     def publish(self, count: int, held: NDArray[np.bool_] | None = None) -> None:
-        """Let so many events be published in the middle third of the next cycle, by random nodes of those who
-        are held to them, and let the cycle pass."""
-        held = self.world.online if held is None else held
-        nodes = np.flatnonzero(held)
-        if not nodes.size:
-            return self.advance(1)
-        period_us = self.config.period_us
-        key = stream(self.seed, _PUBLISHERS, self.world.cycle, 0)
-        publishers = nodes[below_array(key, np.arange(count), nodes.size)].tolist()
-        begin_us = self.world.cycle * period_us + period_us // 3
-        for i, publisher in enumerate(publishers):
-            number = self.published
-            values = self.workload.event(self.seed, number, publisher)
-            self.profiles.contents[number] = values
-            self.meter.begin(number, publisher, values, held)
-            self.world.engine.command(publisher, begin_us + i * period_us // (3 * count), Publish(0, number))
-            self.published += 1
+        """Let so many events be published in the next cycle, and let it pass."""
+        self.publisher.prepare(self.world, count, self.world.online if held is None else held)
         self.advance(1)
-        for number in range(self.published - count, self.published):
-            del self.profiles.contents[number]
-        return None

@@ -29,8 +29,8 @@ def _read_trace(path: Path) -> Availability:
 class Director:
     """Lets come and go whom the scenario says, at the beginning of each cycle.
 
-    ``turns`` says who is the i-th of a trace, or the i-th to come: in systems with topics, where a node's
-    number is its place on the circle, a random one; elsewhere node i.
+    ``turns`` says who is the i-th of a trace, or the i-th to come: in systems with topics or filters, where a
+    node's number is its place on the circle, a random one; elsewhere node i.
     """
 
     def __init__(self, resolved: Resolved, world: World, data: Path | None) -> None:
@@ -40,7 +40,8 @@ class Director:
         self.came = self.went = 0
         self.absent = np.zeros(self.scenario.population, dtype=np.bool_)
         self.turns: Nodes = np.arange(self.scenario.population)
-        if SYSTEMS[self.scenario.system].has_topics:
+        system = SYSTEMS[self.scenario.system]
+        if system.has_topics or system.has_content:
             self.turns = shuffled(stream(self.scenario.seed, _TURNS, 0, 0), self.scenario.population)
         self.masks: Iterator[Any] | None = None
         availability = self._availability(resolved, data)

@@ -19,6 +19,7 @@ import numpy as np
 from vinecast.core.errors import InputError, MissingExtraError
 from vinecast.core.profiles import Profiles
 from vinecast.core.trace import TraceRecord
+from vinecast.sim.content_watch import ContentWatch
 from vinecast.sim.director import Director
 from vinecast.sim.folder import new_folder
 from vinecast.sim.network import Network, NetworkConfig, read_matrix
@@ -30,6 +31,7 @@ from vinecast.sim.watch import CLASS_COLUMNS, TOPIC_COLUMNS, OnSpread, TopicWatc
 from vinecast.sim.world import EventWorld, SweepWorld, World
 from vinecast.systems import SYSTEMS
 from vinecast.systems.poldercast_events import Delays
+from vinecast.systems.vinifera_catalogue import ContentProfiles
 
 Progress = Callable[[int, OverlayStats | None], object]
 """Told the number of each cycle that is done, and what was measured after it, if anything was."""
@@ -45,7 +47,8 @@ CYCLE_COLUMNS: dict[str, str] = {
 
 def columns_of(scenario: Scenario) -> dict[str, str]:
     """The columns of a run's measurements, with their types."""
-    return CYCLE_COLUMNS | TOPIC_COLUMNS if SYSTEMS[scenario.system].has_topics else CYCLE_COLUMNS
+    system = SYSTEMS[scenario.system]
+    return CYCLE_COLUMNS | TOPIC_COLUMNS if system.has_topics or system.has_content else CYCLE_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,10 @@ def simulate(
     """Run a scenario from beginning to end."""
     scenario = resolved.scenario
     profiles = populate(scenario, data, resolved.folder)
-    watch = None
-    if SYSTEMS[scenario.system].has_topics:
+    watch: TopicWatch | ContentWatch | None = None
+    if isinstance(profiles, ContentProfiles):
+        watch = ContentWatch(resolved, profiles)
+    elif SYSTEMS[scenario.system].has_topics:
         watch = TopicWatch(resolved, profiles, _delays(resolved, profiles.peers, data), on_spread)
     world = build_world(resolved, profiles, threads=threads, data=data, trace=trace, watch=watch)
     director = Director(resolved, world, data)
@@ -116,6 +121,8 @@ def populate(scenario: Scenario, data: Path | None, folder: Path = Path()) -> Pr
     folder: where the names of a scenario's files start from
     """
     nodes = scenario.population
+    if SYSTEMS[scenario.system].has_content:
+        return scenario.content.workload(scenario.seed, nodes).profiles(scenario.seed)
     if not SYSTEMS[scenario.system].has_topics:
         return Profiles.simulated(scenario.seed, np.zeros(nodes + 1, np.int64), np.zeros(0, np.int32), 0)
     workload = scenario.workload
@@ -137,7 +144,7 @@ def build_world(
     threads: int = 1,
     data: Path | None = None,
     trace: Callable[[TraceRecord], None] | None = None,
-    watch: TopicWatch | None = None,
+    watch: TopicWatch | ContentWatch | None = None,
 ) -> World:
     """The world of a scenario, with nobody on line yet; ``watch`` is told what happens in it."""
     world = _build_world(resolved, profiles, threads, data, trace, watch)
@@ -152,7 +159,7 @@ def _build_world(
     threads: int,
     data: Path | None,
     trace: Callable[[TraceRecord], None] | None,
-    watch: TopicWatch | None,
+    watch: TopicWatch | ContentWatch | None,
 ) -> World:
     scenario, config = resolved.scenario, resolved.config
     system = SYSTEMS[scenario.system]
@@ -219,6 +226,10 @@ def summarise(
     if SYSTEMS[scenario.system].has_topics:
         summary["workload"] = scenario.workload.kind
         summary["topics"] = profiles.topic_ids.size
+        summary["subscriptions_mean"] = int(profiles.cnt.sum()) / profiles.peers
+    if isinstance(profiles, ContentProfiles):
+        summary["content"] = scenario.content.kind
+        summary["filters"] = profiles.topic_ids.size
         summary["subscriptions_mean"] = int(profiles.cnt.sum()) / profiles.peers
     if isinstance(world, SweepWorld):
         summary["setting"] = scenario.sweep.setting

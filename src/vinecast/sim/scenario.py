@@ -17,6 +17,7 @@ import numpy as np
 from vinecast.core.config import as_table, check, limited, read, unknown_key
 from vinecast.core.draws import SEED_MAX
 from vinecast.core.errors import InputError
+from vinecast.sim.content import FiltersConfig
 from vinecast.sim.network import NetworkConfig
 from vinecast.sim.rates import Rates, checked, power_law
 from vinecast.sim.sample import WORKLOADS
@@ -25,6 +26,7 @@ from vinecast.systems import SYSTEMS
 NODES_MAX = 2**31 - 2
 FAULTS = ("crash", "leave", "join", "restart")
 TOPIC_TABLES = ("workload", "publish")
+CONTENT_TABLES = ("content", "publish")
 FILE_KEYS = (("workload", "file"), ("churn", "trace"), ("network", "matrix"), ("publish", "matrix"))
 """Where a scenario names files."""
 
@@ -203,6 +205,7 @@ class Scenario:
     measure: MeasureConfig = field(default_factory=MeasureConfig)
     workload: WorkloadConfig = field(default_factory=WorkloadConfig)
     publish: PublishConfig = field(default_factory=PublishConfig)
+    content: FiltersConfig = field(default_factory=FiltersConfig)
 
     def __post_init__(self) -> None:
         check(self)
@@ -239,13 +242,19 @@ class Resolved:
     def table(self) -> dict[str, Any]:
         """All of it as TOML tables, defaults included; without those that the engine or system knows not."""
         table = as_table(self.scenario)
-        other: tuple[str, ...] = ("event", "network") if self.scenario.engine == "sweep" else ("sweep",)
-        if not SYSTEMS[self.scenario.system].has_topics:
-            other += TOPIC_TABLES
+        other = {"event", "network"} if self.scenario.engine == "sweep" else {"sweep"}
+        other |= {*TOPIC_TABLES, *CONTENT_TABLES} - set(subscription_tables(self.scenario.system))
         for name in other:
             table.pop(name)
         table[self.scenario.system] = as_table(self.config)
         return table
+
+
+def subscription_tables(system: str) -> tuple[str, ...]:
+    """The tables that say what nodes subscribe to and publish, in this system."""
+    if SYSTEMS[system].has_content:
+        return CONTENT_TABLES
+    return TOPIC_TABLES if SYSTEMS[system].has_topics else ()
 
 
 def resolve(tables: Mapping[str, Any], folder: Path) -> Resolved:
@@ -270,9 +279,10 @@ def resolve(tables: Mapping[str, Any], folder: Path) -> Resolved:
 def _check_tables(scenario: Scenario, given: Mapping[str, Any]) -> None:
     """Refuse tables of an engine or a system that does not run, and what the system does not offer."""
     system = SYSTEMS[scenario.system]
-    for table in TOPIC_TABLES:
-        if table in given and not system.has_topics:
-            raise InputError(f"{table} goes with a system that has topics, and {scenario.system} has none")
+    for table in (*TOPIC_TABLES, "content"):
+        if table in given and table not in subscription_tables(scenario.system):
+            what = "filters" if table == "content" else "topics"
+            raise InputError(f"{table} goes with a system that has {what}, and {scenario.system} has none")
     if scenario.engine == "event":
         if "sweep" in given:
             raise InputError('sweep goes with engine = "sweep"')

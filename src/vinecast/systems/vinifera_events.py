@@ -122,7 +122,7 @@ class ContentSystem(OnTMan):
         return self.tman.peers, self.tman.missed
 
     def _hand_over(self) -> list[Effect]:
-        """Ask a node that has come between this one and its predecessor for what was asked of this one (ours).
+        """Ask a node that has come between it and its predecessor for what it was asked for (ours).
 
         That one owns some of its arc now, and events of it are sent there before requests are.
         """
