@@ -15,7 +15,10 @@ from vinecast.sim.figures import merged
 seen: list[Setup] = []
 
 
-SIZE_MATTERS = {"PC-3", "PC-7", "PC-8", "PC-9", "PC-10S", "VI-2", "VI-3", "VI-5", "VI-6", "VI-7"}
+SIZE_MATTERS = {
+    *("PC-3", "PC-7", "PC-8", "PC-9", "PC-10S", "VI-2", "VI-3", "VI-5", "VI-6", "VI-7"),
+    *("VF-2", "VF-3", "VF-4", "VF-6"),
+}
 """Claims about large networks that a small one cannot be held to; here they are only measured."""
 
 ON_SPARK = {claim.id for claim in grid.CLAIMS}

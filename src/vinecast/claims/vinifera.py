@@ -13,16 +13,16 @@ import numpy as np
 from vinecast.claims.claim import Claim, Figure, Mark, Measured, Panel, Series, Setup
 from vinecast.claims.kept import Job, fetch
 from vinecast.claims.vinifera_churn import churn, churn_runs
-from vinecast.claims.vinifera_runs import CAPACITY, ROUND, ROUNDS, TABLE, WAYS, Network, Rest, Rush, stats_of
+from vinecast.claims.vinifera_runs import CAPACITY, ROUNDS, TABLE, WAYS, Network, Rest, Rush, stats_of
 from vinecast.sim.content_run import ContentStats
 
 SYSTEMS = {"vinifera": "Vinifera", "ferry": "Ferry*"}
 KINDS = ("random", "skewed")
-NODES = {"paper": 1000, "small": 80}  # S2 §4.6.1
-SIZES = {"paper": (125, 250, 500, 1000), "small": (40, 80)}
+NODES = {"paper": 1000, "small": 48}  # S2 §4.6.1
+SIZES = {"paper": (125, 250, 500, 1000), "small": (24, 48)}
 ATTRIBUTES = {"paper": (1, 2, 3, 4, 5), "small": (1, 3)}
 FRIENDS = {"paper": (0, 2, 4, 6, 8), "small": (0, 8)}
-EVENTS = {"paper": 300, "small": 40}
+EVENTS = {"paper": 300, "small": 30}
 RATES = {"paper": (0.5, 1.0, 2.0, 3.0, 4.0, 5.0), "small": (0.5, 2.0)}
 CYCLES = {"paper": 24, "small": 12}
 THIRD = 0.4
@@ -241,7 +241,7 @@ def load(setup: Setup) -> Measured:
         and found["ferry zero"] >= FERRY_ZERO
     )
     figure = Figure("vinifera-fig9", f"S2 Fig. 4.9: load, by attributes ({where(setup)})", tuple(panels))
-    text = f"{'; '.join(parts)} ({where(setup)}, after {ROUNDS} rounds of {ROUND} events)"
+    text = f"{'; '.join(parts)} ({where(setup)}, after {ROUNDS} rounds of a fifth as many)"
     return Measured(text, holds, values, (figure,))
 
 

@@ -17,8 +17,8 @@ from vinecast.sim.scenario import find_file
 TRACE = "skype.avt.gz"
 NAMES = {"vinifera": "Vinifera", "ferry": "Ferry*", "friends": "Vinifera, friends told directly"}
 KINDS = ("random", "skewed")
-NODES = {"paper": 1000, "small": 60}
-CYCLES = {"paper": 480, "small": 30}
+NODES = {"paper": 1000, "small": 40}
+CYCLES = {"paper": 480, "small": 28}
 SETTLED = 20  # ours: cycles before anything counts
 RECOVERED = 0.99  # ours: "goes back to and remain at 100%", in the last quarter
 QUARTER = 1 / 3  # ours: "one forth"
