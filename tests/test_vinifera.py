@@ -256,6 +256,7 @@ def test_what_peers_send_that_makes_no_sense_is_counted() -> None:
     net.turn()
     net.run()
     good = ContentEvent(1, 7, 1, (1.0, 2.0, 3.0), 0, False)
+    no_value: Any = ([], 2.0, 3.0)
     unknown, far = [Count("vinifera.unknown events")], [Count("vinifera.too many hops")]
     for bad, says in (
         (dataclasses.replace(good, topic=0), unknown),  # an event of another schema
@@ -264,6 +265,9 @@ def test_what_peers_send_that_makes_no_sense_is_counted() -> None:
         (dataclasses.replace(good, values=(1.0, 2.0, 101.0)), unknown),
         (dataclasses.replace(good, values=(1.0, 2.0, float("nan"))), unknown),
         (dataclasses.replace(good, values=(1.0, 2.0, "three")), unknown),
+        (dataclasses.replace(good, values=(1, 2.0, 3.0)), unknown),  # equal to a good one, and not one
+        (dataclasses.replace(good, values=(True, 2.0, 3.0)), unknown),
+        (dataclasses.replace(good, values=no_value), unknown),
         (dataclasses.replace(good, attribute=3), unknown),
         (dataclasses.replace(good, hops=-1), far),
         (dataclasses.replace(good, hops=HOPS_MAX), far),

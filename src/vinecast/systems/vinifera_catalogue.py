@@ -25,6 +25,8 @@ COVERED_MAX = 20_000  # ours: with more filters, which of them cover others is n
 RANGES_MAX = 8  # ours: separate ranges of an attribute that count in the choice of friends
 
 CIRCLE = 1 << PLACE_BITS
+VALUES = frozenset((int, float, str))
+"""What values of events can be."""
 
 
 class Content:
@@ -76,23 +78,29 @@ class Catalogue:
             for row in rows.tolist():
                 index.insert(self.filters[row])
         self._wider: dict[int, tuple[int, ...]] | None = None
-        self.content = lru_cache(CACHED)(self._content)
+        self._found = lru_cache(CACHED)(self._find)
 
     @property
     def attributes(self) -> int:
         """Of all schemas together."""
         return int(self.first[-1])
 
-    def _content(self, schema: int, event: Event) -> Content | None:
-        """``content(schema, event)``: what a node needs to know of an event; None if it is none of the
-        schema's."""
-        if not 0 <= schema < len(self.schemas) or len(event) != len(self.schemas[schema].attributes):
+    def content(self, schema: int, event: Event) -> Content | None:
+        """What a node needs to know of an event; None if it is none of the schema's, in its one form."""
+        kinds = tuple(map(type, event))
+        if not 0 <= schema < len(self.schemas) or not VALUES.issuperset(kinds):
             return None
+        return self._found(schema, event, kinds)
+
+    def _find(self, schema: int, event: Event, kinds: tuple[type, ...]) -> Content | None:
+        """kinds: of the values, since 1, 1.0 and True are all the same to a cache"""
         found = self.schemas[schema]
         try:
-            if found.event(dict(zip((a.name for a in found.attributes), event, strict=True))) != event:
-                return None
-        except InputError:
+            names = [attribute.name for attribute in found.attributes]
+            inside = found.event(dict(zip(names, event, strict=True)))
+        except (InputError, ValueError):  # a value that it cannot have, or not as many as it has attributes
+            return None
+        if tuple(map(type, inside)) != kinds:
             return None
         numbers = self._rows[schema][self._index[schema].match(event)].tolist()
         places = tuple(place_of(int(point)) for point in found.points(event))
