@@ -74,7 +74,8 @@ class Network:
         """In a few words."""
         name = "Ferry*" if self.system == "ferry" else f"Vinifera, {TABLE - 2 - self.long_links} friends"
         name += " told directly" if self.to_friends else ""
-        return f"{name}, {self.nodes:,} nodes, {self.attributes} attributes, {self.kind}"
+        attributes = "one attribute" if self.attributes == 1 else f"{self.attributes} attributes"
+        return f"{name}, {self.nodes:,} nodes, {attributes}, {self.kind}"
 
 
 @dataclass(frozen=True, slots=True)
