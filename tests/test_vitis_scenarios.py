@@ -14,7 +14,7 @@ from vinecast.core.spread import Spread
 from vinecast.sim.metrics import LATENCIES, popularity
 from vinecast.sim.rates import draw_events, power_law
 from vinecast.sim.run import Outcome, simulate
-from vinecast.sim.scenario import read_scenario, resolve
+from vinecast.sim.scenario import resolve
 
 Table = dict[str, Any]
 
@@ -125,7 +125,7 @@ def test_nodes_learn_from_what_is_not_measured() -> None:
         ({"publish": {"rates": [1.0, -1.0]}}, "publish: rates must not be negative, as that of topic 1 is"),
         ({"publish": {"rates": [0.0, 0.0]}}, "publish: rates must not all be zero"),
         ({"publish": {"rates": []}}, "publish: rates must name one topic at least"),
-        ({"publish": {"rates": [float("nan")]}}, "rates must be finite numbers"),
+        ({"publish": {"rates": [float("nan")]}}, r"publish.rates\[0\] must be a finite number"),
         ({"publish": {"rates": [1.0], "alpha": 1.0}}, "publish: give either alpha or rates"),
         ({"publish": {"alpha": -1.0}}, "publish.alpha must be at least 0"),
         ({**IN_STEP, "publish": {"alpha": 1.0}}, 'publish.alpha and publish.rates go with engine = "sweep"'),
@@ -150,27 +150,7 @@ def test_rates_that_leave_all_topics_without_events() -> None:
         outcome_of(tables)
 
 
-# The figures of S2.
-
-FIGURES = sorted(path.stem for path in SCENARIOS.glob("vitis-fig*.toml"))
-
-
 def test_every_figure_has_a_scenario() -> None:
-    numbers = [name.removeprefix("vitis-fig").partition("-")[0] for name in FIGURES]
-    assert sorted(numbers) == sorted(["3.2", "3.3", "3.4", "3.5", "3.8", "3.9", "3.10"])  # 3.8: 3.6, 3.7 too
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_the_scenarios_of_the_figures_run(name: str) -> None:
-    path = SCENARIOS / f"{name}.toml"
-    assert read_scenario(path).scenario.name == name
-    few: Table = {"nodes": 60, "cycles": 12}
-    if read_scenario(path).scenario.churn.kind == "trace":
-        few["churn"] = ON_OFF
-    if read_scenario(path).scenario.workload.kind != "synthetic":
-        few |= {"workload.topics": 500, "workload.subscriptions": 10}
-    outcome = simulate(read_scenario(path, few))
-    last = outcome.rows[-1]
-    assert last["hit_ratio"] > 0.9
-    assert np.isfinite(last["hops_mean"])
-    assert last["traffic_overhead"] is not None
+    """S2 Figs. 3.2 to 3.10; that of 3.8 is for 3.6 and 3.7, too. test_scenario.py runs them."""
+    names = [path.stem.removeprefix("vitis-fig") for path in SCENARIOS.glob("vitis-fig*.toml")]
+    assert {name.partition("-")[0] for name in names} == {"3.2", "3.3", "3.4", "3.5", "3.8", "3.9", "3.10"}
