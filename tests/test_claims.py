@@ -16,7 +16,7 @@ seen: list[Setup] = []
 
 
 SIZE_MATTERS = {
-    *("PC-3", "PC-7", "PC-8", "PC-9", "PC-10S", "VI-2", "VI-3", "VI-5", "VI-6", "VI-7"),
+    *("PC-3", "PC-7", "PC-8", "PC-9", "PC-10S", "VI-2", "VI-3", "VI-5", "VI-6", "VI-7", "VI-9"),
     *("VF-2", "VF-3", "VF-4", "VF-6"),
 }
 """Claims about large networks that a small one cannot be held to; here they are only measured."""
