@@ -1,5 +1,6 @@
 """Content on live nodes: schemas that others find, events that match and no others, also when replayed."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -300,3 +301,27 @@ def test_a_node_forgets_desks_that_nobody_uses() -> None:
                     assert len(node._contents._desks) == 1
 
     live(main())
+
+
+# What the documentation shows
+
+
+def test_the_examples_of_the_documentation(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parent.parent / "docs" / "content.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(example, "docs/content.md", "exec"), {"__name__": "__main__"})
+    cheap, again = capsys.readouterr().out.splitlines()
+    assert cheap == "{'price': 9.5, 'order': 'buy'}"
+    assert again == "again: {'price': 12.0, 'order': 'buy'}"
+
+
+def test_the_schemas_and_filters_of_the_documentation() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "content.md").read_text()
+    schema = parse_schema("stocks", re.findall(r"^`(price number.*)`$", text, re.MULTILINE)[0])
+    assert schema == SCHEMA
+    for row in re.findall(r"^\| (`.*?) \| ", text.split("## Filters")[1], re.MULTILINE):
+        for condition in re.findall(r"`([^`]+)`", row):
+            assert " " not in condition or parse_interest(schema, condition).filters
+    with pytest.raises(InputError) as refused:
+        parse_interest(schema, 'order = "buy" and prise < 10')
+    assert str(refused.value) in text

@@ -10,7 +10,9 @@ from vinecast.core.draws import draw_array, stream
 from vinecast.core.errors import InputError
 from vinecast.core.interests import Filter, everything, make_filter
 from vinecast.core.interests_index import BUCKETS_MAX, FilterIndex
+from vinecast.core.interests_text import parse_filter
 from vinecast.core.schemas import Attribute, Event, Schema
+from vinecast.core.schemas_text import parse_schema
 
 
 @st.composite
@@ -87,6 +89,35 @@ def test_what_is_wrong_is_refused() -> None:
     with pytest.raises(InputError, match="a filter over other is none over this schema stocks"):
         index.insert(everything(Schema("other", SCHEMA.attributes)))
     assert index.match(SCHEMA.event({"price": 1, "count": 1, "at": 10**15, "order": ""})) == []
+
+
+def test_strings_with_much_in_common_come_and_go() -> None:
+    schema = parse_schema("s", "word string, x number 0..1")
+    drawn = iter(numbers(7, 20_000))
+
+    def word() -> str:
+        return (
+            "longer than a key "
+            + "abc"[int(next(drawn) * 3)] * int(next(drawn) * 4)
+            + chr(97 + int(next(drawn) * 20))
+        )
+
+    def random_filter() -> Filter:
+        low, high = sorted((word(), word()))
+        signs = [("<", "<="), ("<=", "<"), ("<=", "<="), ("<", "<")][int(next(drawn) * 4)]
+        text = f'"{low}" {signs[0]} word {signs[1]} "{high}"' if low < high else f'word = "{low}"'
+        return parse_filter(schema, text + (" and x < 0.5" if next(drawn) < 0.3 else ""))
+
+    index, known = FilterIndex(schema), dict[int, Filter]()
+    for _ in range(5):
+        for _ in range(100):
+            one = random_filter()
+            known[index.insert(one)] = one
+            event = schema.event({"word": word(), "x": next(drawn)})
+            assert index.match(event) == [at for at in sorted(known) if known[at].matches(event)]
+        for number in sorted(known)[::3]:
+            index.remove(number)
+            del known[number]
 
 
 def test_long_strings_are_told_apart() -> None:

@@ -222,7 +222,7 @@ class Interest:
         return any(one.matches(event) for one in self.filters)
 
     def covers(self, other: Filter) -> bool:
-        """Whether one of its filters covers another. No never means that their union does not."""
+        """Whether one of its filters alone covers another; where none does, all together still may."""
         return any(one.covers(other) for one in self.filters)
 
     def simplified(self) -> "Interest":

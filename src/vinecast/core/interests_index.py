@@ -4,14 +4,20 @@ Every attribute's keys are divided into buckets at ends of the filters' own rang
 matter. A bucket has a bit for every filter: whether its range reaches into the bucket. An event lies in one
 bucket of every attribute; the filters whose bits are set in all of these are few more than those that match,
 and their boxes decide. A hundred thousand filters are a row of 12.5 kB a bucket, and an event reads one row
-an attribute. Attributes that no filter constrains have no rows. Where a box is rough (``core/interests``),
-the filter itself decides last.
+an attribute. Attributes that no filter constrains have no rows.
 
-Buckets are chosen anew when as many filters have come as there were. What is found is exactly what a scan
-over all filters finds.
+Strings have other keys here than in ``core/interests``, where eight bytes count: all strings that bound
+ranges are kept in order, and a string's key is its place among them, odd if it is one of them and even if it
+lies between two. So boxes say exactly what matches, however long the strings and whatever they have in
+common. A string that came after the order was made lies between two; a box that it bounds is rough, and the
+filter itself decides.
+
+Buckets and the order of strings are made anew when as many filters have come as there were. What is found is
+exactly what a scan over all filters finds.
 """
 
 import heapq
+from bisect import bisect_left
 from typing import TypeVar
 
 import numpy as np
@@ -20,7 +26,7 @@ from numpy.typing import NDArray
 from vinecast.core.errors import InputError
 from vinecast.core.interests import Filter, box_of, in_box
 from vinecast.core.rule import WORD_MASK, inner_rule, rule, word
-from vinecast.core.schemas import KEY_MAX, Event, Keys, Schema
+from vinecast.core.schemas import KEY_MAX, STRING, Event, Keys, Schema, Value
 
 BUCKETS_MAX = 256
 """Of one attribute (ours)."""
@@ -133,6 +139,10 @@ class FilterIndex:
         self._opened: set[int] = set()
         """The same attributes."""
         self._bits: Bits = np.zeros((width, 1, self._live.size), dtype=np.uint64)
+        self._strings: dict[int, list[str]] = {
+            at: [] for at, attribute in enumerate(schema.attributes) if attribute.kind == STRING
+        }
+        """Attribute → the strings that bound ranges, in order."""
         self._until_chosen = _ROOM
 
     def __len__(self) -> int:
@@ -148,7 +158,8 @@ class FilterIndex:
             self._low, self._high = _doubled(self._low), _doubled(self._high)
             self._rough, self._live = _doubled(self._rough), _doubled(self._live)
             self._common, self._found = np.empty_like(self._live), np.empty(2 * number, dtype=np.int64)
-        self._low[number], self._high[number], self._rough[number] = box_of(one)
+        self._low[number], self._high[number], _ = box_of(one)
+        self._place_strings(number, one)
         self._filters[number] = one
         self._until_chosen -= 1
         if full or self._until_chosen == 0:
@@ -171,23 +182,41 @@ class FilterIndex:
 
     def match(self, event: Event) -> list[int]:
         """The numbers of the filters that match an event of the schema, ascending."""
-        numbers = self.match_keys(self.schema.keys(event))
+        self._common[:] = self._live
+        keys, common, found = self._keys(event), self._common, self._found
+        count = find(self._bits, self._cuts, self._active, self._low, self._high, keys, common, found)
+        numbers = found[:count]
         doubtful = np.flatnonzero(self._rough[numbers])
         if doubtful.size:
             matching = np.ones(numbers.size, dtype=np.bool_)
             for place, number in zip(doubtful.tolist(), numbers[doubtful].tolist(), strict=True):
                 matching[place] = self._filters[number].matches(event)
             numbers = numbers[matching]
-        found: list[int] = numbers.tolist()
-        return found
+        told: list[int] = numbers.tolist()
+        return told
 
-    def match_keys(self, keys: Keys) -> NDArray[np.int64]:
-        """The numbers of the filters in whose boxes an event's keys lie, ascending. keys: [attribute]"""
-        self._common[:] = self._live
-        count = find(
-            self._bits, self._cuts, self._active, self._low, self._high, keys, self._common, self._found
-        )
-        return self._found[:count].copy()
+    def _keys(self, event: Event) -> Keys:
+        """An event's keys in this index. [attribute]"""
+        keys = self.schema.keys(event)
+        for at in self._strings:
+            keys[at] = self._place(at, event[at])
+        return keys
+
+    def _place(self, at: int, value: Value) -> int:
+        """The key of a string in this index."""
+        strings, text = self._strings[at], str(value)
+        place = bisect_left(strings, text)
+        return 2 * place + (place < len(strings) and strings[place] == text)
+
+    def _place_strings(self, number: int, one: Filter) -> None:
+        """Bound a filter's box by the places of its strings, and say whether it is rough."""
+        self._rough[number] = False
+        for at in self._strings:
+            if (found := one.ranges[at]) is not None:
+                low, high = self._place(at, found.low), self._place(at, found.high)
+                self._rough[number] |= low & high & 1 == 0
+                self._low[number, at] = low + (low & 1 and found.low_open)
+                self._high[number, at] = high - (high & 1 and found.high_open)
 
     def _turn(self, number: int) -> None:
         turn_bits(self._bits, self._cuts, self._active, self._low[number], self._high[number], number)
@@ -206,6 +235,7 @@ class FilterIndex:
     def _choose_buckets(self) -> None:
         rows = np.array(sorted(self._filters), dtype=np.int64)
         width, buckets = len(self.schema.attributes), min(max(rows.size, 1), BUCKETS_MAX)
+        self._order_strings()
         low, high = self._low[rows], self._high[rows]
         self._cuts = np.full((width, buckets - 1), KEY_MAX, dtype=np.uint64)
         for at in range(width):
@@ -216,6 +246,14 @@ class FilterIndex:
         self._bits = np.zeros((width, buckets, self._live.size), dtype=np.uint64)
         build_bits(self._bits, self._cuts, self._active, self._low, self._high, rows)
         self._until_chosen = max(rows.size, _ROOM)
+
+    def _order_strings(self) -> None:
+        for at in self._strings:
+            ranges = [found for one in self._filters.values() if (found := one.ranges[at]) is not None]
+            self._strings[at] = sorted({str(end) for found in ranges for end in (found.low, found.high)})
+        if self._strings:
+            for number, one in self._filters.items():
+                self._place_strings(number, one)
 
 
 def _doubled(array: NDArray[Scalar]) -> NDArray[Scalar]:
