@@ -76,7 +76,8 @@ class LocalNetwork:
         self._started_s: float | None = None
         self._settled_s: float | None = None
         self._draw = draw
-        self._folder = tempfile.TemporaryDirectory(prefix="vinecast-net-") if config.kill else None
+        comes_back = config.kill or config.churn  # and then must not count its events from 0 once more
+        self._folder = tempfile.TemporaryDirectory(prefix="vinecast-net-") if comes_back else None
         begin = Begin(
             config.network,
             as_table(config.node),
