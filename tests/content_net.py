@@ -75,24 +75,30 @@ class ContentNet:
         return len(self.machines)
 
     def links(self, node: int) -> list[int]:
-        """The neighbours on the ring, and random ones."""
+        """Two neighbours on either side of the ring, and random ones."""
         key = stream(self.seed, _LINKS, 0, node)
-        random = [below(key, i, self.nodes) for i in range(TABLE - 2)]
+        random = [below(key, i, self.nodes) for i in range(TABLE - 4)]
         ring = np.argsort(self.profiles.place, kind="stable").tolist()
         at = ring.index(node)
-        near = [ring[(at + 1) % self.nodes], ring[at - 1]]
+        near = [ring[(at + 1) % self.nodes], ring[at - 1], ring[(at + 2) % self.nodes], ring[at - 2]]
         return [peer for peer in dict.fromkeys([*near, *random]) if peer != node][:TABLE]
 
-    def turn(self) -> None:
-        """A cycle: everybody has its links, and asks."""
+    def link(self, absent: int = NOBODY) -> None:
+        """Give everybody its links, but for links to one who is absent."""
         for node, machine in enumerate(self.machines):
-            links = self.links(node)
+            links = [peer for peer in self.links(node) if peer != absent]
             machine.tman.peers[:] = NOBODY
             machine.tman.peers[: len(links)] = links
             machine.tman.missed[:] = 0
+
+    def turn(self, absent: int = NOBODY) -> None:
+        """A cycle: everybody has its links, and asks."""
+        self.link(absent)
+        for node, machine in enumerate(self.machines):
             if hasattr(machine, "balance"):
                 self.profiles.load[node] = machine.balance.load
-            self.handle(node, TimerFired(PROFILE_TIMER))
+            if node != absent:
+                self.handle(node, TimerFired(PROFILE_TIMER))
 
     def handle(self, node: int, event: Event) -> None:
         self._apply(node, self.machines[node].handle(event, 0))

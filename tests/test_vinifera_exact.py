@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from content import SCHEMA, events, filters, schemas
+from content import events, filters, schemas
 from content_net import ContentNet
+from vinecast.core.events import PeerFound
 from vinecast.core.interests import Filter, make_filter
 from vinecast.core.machine import NOBODY
-from vinecast.core.schemas import Event, Schema
+from vinecast.core.schemas import Attribute, Event, Schema
 
 Story = tuple[list[Schema], list[list[Filter]], list[tuple[int, Event]]]
 
@@ -69,10 +70,21 @@ def test_no_event_is_lost_while_nodes_move(story: Story, seed: int, steps: list[
     net.check()
 
 
-def test_nodes_do_move() -> None:
-    """The test above would be in vain if they did not."""
-    wide, narrow = (make_filter(SCHEMA, {"price": ends}) for ends in ((0, 1000), (400, 410)))
-    net = ContentNet("vinifera", [SCHEMA], [[narrow]] * 3 + [[wide]] * 3, 1, beta=1)
+PRICES = Schema("prices", (Attribute("price", "number", 0, 1000),))
+WIDE, NARROW = (make_filter(PRICES, {"price": ends}) for ends in ((0, 999), (400, 410)))
+
+
+@pytest.mark.parametrize(
+    "wants",
+    [
+        [[NARROW], [NARROW], [NARROW], [WIDE], [WIDE], [WIDE]],
+        [[], [], [], [WIDE], [], []],  # the successor's own filter, which it need not ask anybody for
+        [[WIDE], [], [], [], [], []],  # somebody else's
+    ],
+)
+def test_nodes_do_move(wants: list[list[Filter]]) -> None:
+    """The test above would be in vain if they did not. Nobody asks anew between the move and the events."""
+    net = ContentNet("vinifera", [PRICES], wants, 1, beta=1)
     net.turn()
     net.run()
     before = net.profiles.place.copy()
@@ -82,7 +94,25 @@ def test_nodes_do_move() -> None:
     net.run()
     assert (net.profiles.place != before).sum() == 1
     for price in range(0, 1001, 10):
-        net.publish(price % 6, 0, SCHEMA.event({"price": price, "count": 1, "at": 10**15, "order": "buy"}))
+        for node in range(6):
+            net.publish(node, 0, (float(price),))
+    net.run()
+    net.check()
+
+
+@pytest.mark.parametrize("subscriber", range(6))
+@pytest.mark.parametrize("newcomer", [0, 2, 5])
+def test_a_newcomer_is_handed_what_is_asked_of_its_arc(newcomer: int, subscriber: int) -> None:
+    """As soon as its successor has heard of it, and before anybody asks anew."""
+    wants: list[list[Filter]] = [[WIDE] if node == subscriber != newcomer else [] for node in range(6)]
+    net = ContentNet("vinifera", [PRICES], wants, 1)
+    net.turn(absent=newcomer)
+    net.run()
+    net.link()
+    net.handle((newcomer + 1) % 6, PeerFound(newcomer))
+    net.run()
+    for price in range(0, 1001, 10):
+        net.publish(newcomer, 0, (float(price),))
     net.run()
     net.check()
 
