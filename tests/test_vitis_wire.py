@@ -204,6 +204,29 @@ def test_strangers_have_room_for_so_many() -> None:
     assert there.strangers.number_of(named[-1]) != NOBODY
 
 
+def test_a_stranger_is_forgotten_with_all_who_propose_it() -> None:
+    here, there = Side(0), Side(1)
+    here.meets(there)
+    sender = there.meets(here)
+    named = tuple(hashlib.sha256(b"%d" % n).digest() for n in range(STRANGERS))
+    told = wire.Told(CardReference(here.id, 1), 0, 5)
+    rows = b"".join(wire.ROW.pack(at, at + 1, at + 2, 1) for at in range(len(TOPICS)))
+    said, begin = there.shared.proposals.said, int(there.book.profiles.beg[sender])
+    profile = wire.Profile(False, 1, told, named, rows, ())
+    there.codec.read(here.id, profile)
+    proposed = said.gateway[begin : begin + len(TOPICS)].tolist()
+    there.codec.forget_strangers([sender], [*proposed, *said.parent.tolist()])
+    assert len(there.strangers) == STRANGERS  # a neighbour proposes them
+    there.codec.forget_strangers([], [])
+    assert len(there.strangers) == 0
+    assert set(said.gateway[begin : begin + len(TOPICS)].tolist()) == {sender}
+    there.codec.read(here.id, profile)
+    there.codec.read(here.id, wire.Profile(False, 1, told, (), b"", ()))
+    assert set(said.gateway[begin : begin + len(TOPICS)].tolist()) == {sender}
+    with pytest.raises(RemoteError):
+        there.codec.read(here.id, wire.Profile(False, 1, told, (), b"x", ()))
+
+
 @pytest.mark.parametrize(
     ("named", "rows"),
     [

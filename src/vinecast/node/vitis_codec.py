@@ -87,6 +87,8 @@ class VitisCodec:
         self._strangers, self._wants, self._counters = strangers, wants, counters
         self._weighed = np.full(book.profiles.peers, _NEVER, dtype=np.int64)
         """In which cycle somebody last heard from a peer what its topics weigh. [peer]"""
+        self._proposing: set[int] = set()
+        """Who proposes others than itself, as far as it last said."""
         self._own: dict[int, tuple[int, bytes, bytes, int]] = {}
         self._own_at = -1, -1
         book.on_topics = self._reset
@@ -94,7 +96,17 @@ class VitisCodec:
     def _reset(self, peer: int) -> None:
         """A peer's topics are others now."""
         self._shared.reset(peer)
+        self._proposing.discard(peer)
         self._weighed[peer] = _NEVER
+
+    def forget_strangers(self, neighbours: Iterable[int], proposed: Iterable[int]) -> None:
+        """Let go of strangers whom nobody near proposes. Who is no neighbour will say anew what it proposes,
+        once it is one again."""
+        for peer in sorted(self._proposing.difference(neighbours)):
+            self._proposing.discard(peer)
+            count = int(self._book.profiles.cnt[peer])
+            self._shared.proposals.say(peer, propose_oneself(peer, count))
+        self._strangers.sweep(proposed)
 
     # Out.
 
@@ -106,11 +118,11 @@ class VitisCodec:
         found: Any = message
         if isinstance(message, TManProfile | TManEcho):
             named, rows = self._pack_proposals(self._book.number_of(to))
-            others = found.peers != ME
-            met = self._tell_all(found.peers[others], found.ages[others], sent)
+            others = [(peer, age) for peer, age in _entries(found) if peer != ME]
+            met = self._tell_all(others, sent) if others else ()
             return wire.Profile(isinstance(message, TManEcho), found.cycle, sender, named, rows, met)
         kind = _EXCHANGES.index(type(message))
-        return wire.Exchange(kind, found.cycle, sender, self._tell_all(found.peers, found.ages, sent))
+        return wire.Exchange(kind, found.cycle, sender, self._tell_all(_entries(found), sent))
 
     def _tell(self, number: int, age: int, sent: dict[bytes, int]) -> wire.Told | None:
         entry = self._book.describe(number, age, sent, rings=False) if number != NOBODY else None
@@ -118,11 +130,9 @@ class VitisCodec:
             return None
         return wire.Told(entry.card, entry.age, int(self._shared.weights.total[number]))
 
-    def _tell_all(
-        self, peers: NDArray[np.int32], ages: NDArray[np.uint16], sent: dict[bytes, int]
-    ) -> tuple[wire.Told, ...]:
+    def _tell_all(self, entries: Iterable[tuple[int, int]], sent: dict[bytes, int]) -> tuple[wire.Told, ...]:
         told, room = [], ENTRIES_BYTES
-        for number, age in zip(peers.tolist(), ages.tolist(), strict=True):
+        for number, age in entries:
             one = self._tell(number, age, sent) if room > 0 else None
             if one is not None:
                 told.append(one)
@@ -132,6 +142,8 @@ class VitisCodec:
     def _pack_proposals(self, to: int) -> tuple[tuple[bytes, ...], bytes]:
         """What this node proposes for the topics that a peer has too, but for itself."""
         mine, named = self._own_proposals(), dict[bytes, int]()
+        if not mine:
+            return (), b""
         rows = []
         for topic in self._book.profiles.topics_of(to).tolist():
             one = mine.get(topic)
@@ -197,6 +209,8 @@ class VitisCodec:
 
     def _hear_proposals(self, sender: int, frame: wire.Profile) -> None:
         """Take over what a neighbour proposes, as far as it concerns this node."""
+        if not frame.proposed and sender not in self._proposing:
+            return
         order, count = self._book.order_of(sender), len(self._book.topics_of(sender))
         proposed = propose_oneself(sender, order.size)
         if frame.proposed:
@@ -213,6 +227,9 @@ class VitisCodec:
                 gateway, parent = (self._number_of(frame.named, place, sender) for place in places)
                 if NOBODY not in (gateway, parent):
                     proposed.gateway[row], proposed.parent[row], proposed.hops[row] = gateway, parent, hops
+            self._proposing.add(sender)
+        else:
+            self._proposing.discard(sender)
         self._shared.proposals.say(sender, proposed)
 
     def _number_of(self, named: tuple[bytes, ...], place: int, sender: int) -> int:
@@ -221,6 +238,11 @@ class VitisCodec:
         if number == NOBODY:
             self._counters[NO_ROOM] += 1
         return number
+
+
+def _entries(message: Any) -> Iterable[tuple[int, int]]:
+    """Peers and their ages."""
+    return zip(message.peers.tolist(), message.ages.tolist(), strict=True)
 
 
 def _with(sender: int, peers: Iterable[int], ages: Iterable[int]) -> tuple[Any, Any]:

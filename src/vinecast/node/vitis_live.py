@@ -150,7 +150,7 @@ class LiveVitis:
             self._relayed.clear()
             self._topics.sweep()
             if self._strangers.is_crowded:
-                self._strangers.sweep(machine.proposed_peers())
+                self._vitis_codec.forget_strangers(machine.neighbours(), machine.proposed_peers())
         elif timer == tman.PROFILE_TIMER:
             before, self._ring = self._ring, machine.ring()
             self._is_in_ring = bool(before) and before == self._ring and self._echoed.issuperset(before)
