@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from content import SCHEMA
-from live import live, take, until, village
+from live import live, settled, take, until, village
 from vinecast.core.draws import below, stream
 from vinecast.core.errors import InputError
 from vinecast.core.interests import Interest, everything
@@ -67,6 +67,8 @@ def test_a_subscriber_gets_what_matches_and_nothing_else(durable: bool) -> None:
                 third.subscribe(SCHEMA, filter="price >= 10 or count = 7") as dear,
                 third.subscribe(SCHEMA) as everything_,
             ):
+                await settled(found)
+                await until(lambda: "stocks" in first.known_topics(), "the publisher knows a subscriber")
                 orders = [order(5), order(50), order(9.5), order(5, "sell"), order(1, "sell", 7), order(9.75)]
                 for one in orders[:2]:
                     await first.publish(SCHEMA, one, durable=durable)
@@ -101,6 +103,7 @@ def test_schemas_are_found_by_others_over_sockets() -> None:
             mine = await owner.schemas.find("mine/stocks", other.driver.book.card.public)
             assert (mine.name, mine.attributes) == ("mine/stocks", SCHEMA.attributes)
             async with other.subscribe(schema, filter=CHEAP) as cheap:
+                await until(lambda: "stocks" in owner.known_topics(), "the publisher knows the subscriber")
                 await owner.publish(schema, order(11))
                 await owner.publish(schema, order(9))
                 assert prices(await take(cheap, 1)) == [9]
@@ -159,6 +162,7 @@ def test_what_is_no_event_of_the_schema_is_counted_and_left_out() -> None:
             first, second = found.nodes
             narrow = Schema("stocks", (Attribute("price", "number", 0, 5),))
             async with second.subscribe(SCHEMA) as reader:
+                await until(lambda: "stocks" in first.known_topics(), "the publisher knows the subscriber")
                 await first.publish("stocks", "not of any schema")
                 await first.publish(narrow, {"price": 1})
                 _, name, headers = as_plain(SCHEMA, (), None)
