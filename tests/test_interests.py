@@ -71,6 +71,12 @@ def test_bad_schemas_are_refused_by_name(make: Any, says: str) -> None:
         ({"count": [3]}, "count must be a whole number, not list"),
         ({"at": "noon"}, "at must be a time"),
         ({"at": 10**20}, "years 1 to 9999"),
+        ({"at": "0001-01-01T00:00:00+14:00"}, "years 1 to 9999"),
+        ({"at": "9999-12-31T23:59:59-14:00"}, "years 1 to 9999"),
+        (
+            {"at": "0001-01-01"},
+            "at must be from 2000-01-01T00:00:00Z to 2100-01-01T00:00:00Z, not 0001-01-01T",
+        ),
         ({"order": "a\0b"}, "order must not contain NUL"),
         ({"order": "\ud800"}, "order must be valid Unicode"),
         ({"order": "x" * 257}, f"at most {STRING_BYTES_MAX} bytes, not 257"),
@@ -225,6 +231,11 @@ def test_boxes_hold_all_that_matches_and_no_more_unless_rough(
         for row, each in enumerate((one, two)):
             inside = row in found[:count].tolist()
             assert inside is each.matches(event) or (inside and bool(boxes.rough[row]))
+
+
+def test_an_interest_cannot_be_bounded_to_nothing() -> None:
+    with pytest.raises(InputError, match="1 filter or more, not 0"):
+        Interest(SCHEMA, (everything(SCHEMA),)).bounded(0)
 
 
 def test_touching_filters_merge_exactly() -> None:

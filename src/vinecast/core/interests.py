@@ -245,6 +245,8 @@ class Interest:
 
         Each filter for which no room is left joins the one that grows least by it.
         """
+        if count < 1:
+            raise InputError(f"an interest is bounded to 1 filter or more, not {count}")
         kept = list(self.simplified().filters)
         rest, kept = kept[count:], kept[:count]
         for one in rest:

@@ -188,7 +188,7 @@ def _read_time(name: str, value: object) -> int:
                 f"{name} must be a time such as 2026-05-01T12:00:00Z, not {_shown(value)}"
             ) from None
     if isinstance(value, datetime):
-        return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+        value = ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"{name} must be a time, not {_shown(value)}")
     try:
