@@ -23,6 +23,9 @@ SPARSE = NodeConfig(period_s=0.2, system="vitis", vitis=VitisSettings(table_size
 """A ring, a long link and one friend: subscribers of a topic mostly need others to reach each other."""
 
 
+PUBLISHERS = 0, 5, 7, 10
+
+
 def machine_of(node: Node) -> Any:
     return node.driver.machine
 
@@ -76,7 +79,7 @@ async def read_all(readers: dict[tuple[int, int], Subscription], got: Counter[tu
 
 
 def test_a_network_of_clusters_where_some_publish_what_they_do_not_read() -> None:
-    """Twelve nodes over real sockets, six topics of four readers each; everybody publishes on all."""
+    """Twelve nodes over real sockets, six topics of four readers each; some publish on all of them."""
 
     async def main() -> None:
         async with village(12, sockets=True, config=SPARSE) as found:
@@ -89,13 +92,13 @@ def test_a_network_of_clusters_where_some_publish_what_they_do_not_read() -> Non
             await settled(found)
             due = {
                 (reader, b"%d on %d" % (node, topic))
-                for node in range(12)
+                for node in PUBLISHERS
                 for topic in range(6)
                 for reader in range(12)
                 if topic in wants[reader]
             }
             got: Counter[tuple[int, bytes]] = Counter()
-            for node in range(12):
+            for node in PUBLISHERS:
                 receipts = await asyncio.gather(
                     *(found.nodes[node].publish(f"topic/{t}", b"%d on %d" % (node, t)) for t in range(6))
                 )
@@ -121,13 +124,13 @@ async def volatile(
     """Outside of streams nothing is repaired, and links may just be changing: of a few events of a stranger
     one at least reaches everybody, and none comes twice."""
     got: Counter[tuple[int, bytes]] = Counter()
-    for topic in range(6):
+    for topic in range(3):
         stranger = next(node for node in range(12) if topic not in wants[node])
         due = {node for node in range(12) if topic in wants[node]}
         for n in range(10):
             payload = b"%d: %d" % (topic, n)
             receipt = await found.nodes[stranger].publish(f"topic/{topic}", payload, durable=False)
-            for _ in range(3):
+            for _ in range(2):
                 await found.nodes[0].driver.next_cycle()
             await read_all(readers, got)
             if receipt.neighbours and all(got[node, payload] for node in due):
