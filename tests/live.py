@@ -12,6 +12,7 @@ from vinecast.node.loop import run
 from vinecast.node.memory_transport import MemoryNetwork, MemoryTransport
 from vinecast.node.node import Node
 from vinecast.node.subscription import Event, Subscription
+from vinecast.node.warm_up import warm_up
 
 T = TypeVar("T")
 
@@ -22,7 +23,9 @@ FAST = NodeConfig(period_s=0.05)
 
 
 def live(main: Coroutine[Any, Any, T]) -> T:
-    """Run a test's coroutine, but not for ever."""
+    """Run a test's coroutine, but not for ever. Compiling is no part of that time."""
+    for config in (NodeConfig(), NodeConfig(system="vitis")):
+        warm_up(config)
 
     async def bounded() -> T:
         async with asyncio.timeout(4 * PATIENCE_S):

@@ -30,15 +30,8 @@ from vinecast.node.content import (
 from vinecast.node.node import Node
 from vinecast.node.subscription import Event
 from vinecast.node.sync import SyncNode
-from vinecast.node.warm_up import warm_up
 
 CHEAP = 'price < 10 and order = "buy"'
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _compiled() -> None:
-    """Rules are there before a test's patience begins."""
-    warm_up()
 
 
 def order(price: float, order: str = "buy", count: int = 1) -> dict[str, object]:

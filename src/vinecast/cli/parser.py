@@ -222,7 +222,7 @@ def _add_reproduce(commands: Any) -> None:
         "--keep",
         type=Path,
         metavar="DIR",
-        help="keep finished runs of RE-6 … RE-13 there: what was stopped goes on where it was",
+        help="keep finished runs there: what was stopped goes on where it was",
     )
     parser.add_argument(
         "--spark",
