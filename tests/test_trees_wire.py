@@ -237,6 +237,6 @@ def test_events_in_ways_that_there_are_not_are_refused() -> None:
                 driver.on_frame(found.nodes[1].id, encode(EventFrame(0, ((b"x", b"y"),), way)))
             assert driver.counters[f"refused: {UNKNOWN_WAY}"] == 2
             driver.on_frame(found.nodes[1].id, wire.encode_own(wire.Join("news")))
-            assert driver.counters["refused: unknown kind of message"] == 1
+            assert driver.counters["refused: malformed message (ValidationError)"] == 1
 
     live(main())
