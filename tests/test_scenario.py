@@ -311,7 +311,7 @@ def test_the_setting_of_a_system_that_has_but_one() -> None:
 @pytest.mark.parametrize(
     ("table", "start"),
     [
-        ({"workload": {"kind": "myspace"}}, 'workload.kind must be one of "facebook", '),
+        ({"workload": {"kind": "mspace"}}, 'workload.kind must be one of "facebook", '),
         ({"workload": {"kind": 3}}, "workload.kind must be a string"),
         ({"workload": "facebook"}, "workload must be a table"),
         ({"workload": {"nodes": 3}}, "unknown key workload.nodes"),
