@@ -30,6 +30,7 @@ UNITS = {
     "coverage": "coverage, %",
     "coverage_online": "coverage on line, %",
 }
+_TITLES = {"cpu_us": "processor time", "coverage_online": "coverage on line"}
 _PER_UNIT = {
     "bytes": 1e3,
     "cpu_us": 1e3,
@@ -113,7 +114,11 @@ def _figure(setup: Setup, workload: str, condition: str, candidate: Candidate, f
         there = np.sort(found[metric][~np.isnan(found[metric])]) / _PER_UNIT.get(metric, 1.0)
         share = (np.arange(there.size) + 1) / max(there.size, 1)
         series = Series(candidate.label, there.tolist(), share.tolist(), "steps")
-        panels.append(Panel(metric, UNITS[metric], "share of nodes with at most as much", (series,)))
+        panels.append(
+            Panel(
+                _TITLES.get(metric, metric), UNITS[metric], "share of nodes with at most as much", (series,)
+            )
+        )
     name = f"pulsarcast-costs-{workload}-{condition.replace(' ', '-')}"
     title = f"S3 §5: costs of a node ({workload}, nodes {condition}, {setup.scale} scale)"
     return Figure(name, title, tuple(panels))

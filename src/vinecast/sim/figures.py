@@ -28,6 +28,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK, FAINT = "#333333", "#888888"
 FORMATS = ("png", "svg")
 LETTERS_AN_INCH = 9.5  # of a title
+LINE_LETTERS = 6  # for which there is room in a legend's sample of a line
 FEW = 30  # ours: up to so many points a line also shows where they are
 PANEL_INCHES, WIDE_INCHES = (5.2, 3.5), (9.0, 3.2)
 
@@ -151,9 +152,11 @@ def _draw_one(figure: Figure, folder: Path) -> list[Path]:
                 axes.legend(loc="best", fontsize=8.5, framealpha=0.85, edgecolor="none")
         if shared:
             handles, labels = canvas.axes[0].get_legend_handles_labels()
+            fit = int(LETTERS_AN_INCH * width * columns / (max(map(len, labels)) + LINE_LETTERS))
             canvas.legend(
-                handles, labels, loc="outside lower center", ncols=len(names), frameon=False, fontsize=9.5
-            )
+                handles, labels, loc="outside lower center", ncols=max(1, min(fit, len(names))),
+                frameon=False, fontsize=9.5,
+            )  # fmt: skip
         paths = []
         for ending in FORMATS:
             path = folder / f"{figure.name}.{ending}"
