@@ -282,10 +282,10 @@ CLAIMS = (
     ),
     Claim(
         "VF-2", "traffic overhead", "random: Ferry* > 80 %, Vinifera 60 %; skewed: ⅓ of Ferry*'s",
-        "S2 §4.6.2, §4.6.3, Fig. 4.6, 4.7", overhead, _overheads,
+        "S2 §4.6, Fig. 4.6, 4.7", overhead, _overheads,
     ),
     Claim(
-        "VF-3", "delivery hops", "about ⅓ of Ferry*'s", "S2 §4.6.3, Fig. 4.7, 4.8",
+        "VF-3", "delivery hops", "about ⅓ of Ferry*'s", "S2 §4.6, Fig. 4.7, 4.8",
         hops, lambda setup: _rests(setup, by_attributes(setup)),
     ),
     Claim(
