@@ -48,6 +48,7 @@ _MARK = "node-compiled"
 _PLAIN, _REGULAR, _VITIS = "poldercast", "poldercast-regular", "vitis"
 _NODES, _TOPICS, _CYCLES = 3, 4, 6
 _COMPILER = "libllvmlite"
+_TRIM_THRESHOLD, _TRIM_BYTES = -1, 64 * 1024  # of mallopt(3); ours
 _HOUR_US = 3_600_000_000
 _done: set[str] = set()
 
@@ -114,11 +115,15 @@ def _gossip(machines: Sequence[Machine], names: list[str]) -> None:
 
 
 def _let_go_of_compiler() -> None:
-    """Give back the memory that holds the compiler's code: unchanged pages of a file, on Linux."""
+    """Give back the memory that holds the compiler's code, unchanged pages of a file, on Linux; and from here
+    on whatever is freed, of which the C library would keep more the more was freed at once before."""
     maps = Path("/proc/self/maps")
     if not maps.exists() or not hasattr(mmap, "MADV_DONTNEED"):
         return
-    advise = ctypes.CDLL(None).madvise
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):  # not every C library has it
+        library.mallopt(_TRIM_THRESHOLD, _TRIM_BYTES)
+    advise = library.madvise
     for line in maps.read_text().splitlines():
         place, rights, *_, name = line.split()
         if rights == "r-xp" and _COMPILER in name:
