@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from spark_tests import SPARK
-from vinecast.claims import CLAIMS, Setup, kept
+from vinecast.claims import CLAIMS, Setup, check_claim, kept
 from vinecast.claims.kept import Arrays, do, fetch, is_kept
 from vinecast.claims.vitis_runs import EVERY, Churned, Crowd, Network, Rest, config_of
+from vinecast.core.errors import InputError
 from vinecast.core.machine import NOBODY
 from vinecast.systems.on_tman_events import Publication
 from vinecast.systems.on_tman_sweep import OnTManSweep
@@ -110,3 +111,9 @@ class TestSpark:
         assert all(map(is_kept, runs))
         for run in runs:
             assert same(fetch(run), dataclasses.replace(run, keep=None).run_with([])[0])
+
+
+def test_without_the_graph_the_claim_says_so(tmp_path: Path) -> None:
+    setup = Setup("small", data=tmp_path, workload="slashdot", keep=tmp_path / "kept")
+    with pytest.raises(InputError, match="which is not in"):
+        check_claim(CLAIMS["VI-6"], setup)

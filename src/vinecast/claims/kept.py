@@ -238,6 +238,6 @@ def _write(place: Path, arrays: dict[str, Any]) -> None:
 
 
 @functools.cache
-def digest_of(path: Path) -> str:
-    """A file's digest, for what decides a run."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def digest_of(path: Path) -> str | None:
+    """A file's digest, for what decides a run; None if there is no such file, which the run will say."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None

@@ -181,7 +181,7 @@ class CostRun:
             "nodes": self.nodes,
             "size": asdict(COST_SIZES[self.scale]),
             "seed": self.seed,
-            "trace": digest_of(trace) if trace and trace.is_file() else None,  # without, the run says so
+            "trace": digest_of(trace) if trace else None,
         }
 
     @property

@@ -5,11 +5,8 @@ from dataclasses import asdict
 from typing import Any
 
 from vinecast.cli.node_bench import Command
-from vinecast.cli.output import need, print_json, print_table, progress
+from vinecast.cli.output import need, print_results, progress
 from vinecast.cli.values import positive
-
-FRAME_BYTES = 4 + 22
-"""Around every frame: its length and kind, and what TLS 1.3 adds to a record."""
 
 
 def add_bench_anycast(subjects: Any, command: Command) -> None:
@@ -31,16 +28,8 @@ def add_bench_anycast(subjects: Any, command: Command) -> None:
 def bench_anycast(arguments: argparse.Namespace) -> int:
     """Measure, and print the table."""
     with need("vinecast bench anycast", "sim"):
-        from vinecast.core.events import Message
-        from vinecast.node import anycast_wire as wire
-        from vinecast.protocols.gravity import GravityUpdate
+        from vinecast.node.anycast_wire import upkeep_bytes
         from vinecast.sim.bench_anycast import QUICK, Sizes, bench_anycast
-
-    def weigh(message: Message) -> int:
-        if not isinstance(message, GravityUpdate):
-            return 0
-        home = wire.Home(message.version, message.base, message.data)
-        return FRAME_BYTES + len(wire.encode_own(home))
 
     usual = asdict(QUICK if arguments.quick else Sizes())
     sizes = Sizes(**{option: getattr(arguments, option) or value for option, value in usual.items()})
@@ -48,10 +37,6 @@ def bench_anycast(arguments: argparse.Namespace) -> int:
     for option, value in asdict(sizes).items():
         title += f" --{option} {value}"
     with progress("bench", 0) as tell:
-        results = list(bench_anycast(sizes, weigh, lambda text: tell(0, text)))
-    if arguments.json:
-        print_json([result.as_dict() for result in results])
-        return 0
-    rows = [(result.what, result.measured, result.target, result.verdict) for result in results]
-    print_table(("what", "measured", "target", "meets it"), rows, title, arguments.markdown)
+        results = list(bench_anycast(sizes, upkeep_bytes, lambda text: tell(0, text)))
+    print_results(results, title, arguments.json, arguments.markdown)
     return 0

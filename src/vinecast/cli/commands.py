@@ -16,6 +16,7 @@ from vinecast.cli.output import (
     need,
     print_below,
     print_json,
+    print_results,
     print_table,
     progress,
 )
@@ -184,11 +185,7 @@ def bench_sim(arguments: argparse.Namespace) -> int:
         for result in steps:
             tell(0, result.what)
             results.append(result)
-    if arguments.json:
-        print_json([result.as_dict() for result in results])
-        return 0
-    rows = [(result.what, result.measured, result.target, result.verdict) for result in results]
-    print_table(("what", "measured", "target", "meets it"), rows, title, arguments.markdown)
+    print_results(results, title, arguments.json, arguments.markdown)
     return 0
 
 

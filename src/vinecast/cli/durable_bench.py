@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from vinecast.cli.node_bench import Command
-from vinecast.cli.output import print_json, print_table, progress
+from vinecast.cli.output import print_results, progress
 from vinecast.cli.values import positive
 
 
@@ -63,9 +63,5 @@ def bench_durable(arguments: argparse.Namespace) -> int:
             for bench in (bench_durable, bench_catch_up)
             for result in bench(sizes, arguments.folder, lambda text: tell(0, text))
         ]
-    if arguments.json:
-        print_json([result.as_dict() for result in results])
-        return 0
-    rows = [(result.what, result.measured, result.target, result.verdict) for result in results]
-    print_table(("what", "measured", "target", "meets it"), rows, title, arguments.markdown)
+    print_results(results, title, arguments.json, arguments.markdown)
     return 0

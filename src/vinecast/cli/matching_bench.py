@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from vinecast.cli.node_bench import Command
-from vinecast.cli.output import need, print_json, print_table, progress
+from vinecast.cli.output import need, print_results, progress
 from vinecast.cli.values import positive
 
 
@@ -38,9 +38,5 @@ def bench_matching(arguments: argparse.Namespace) -> int:
         title += f" --{option} {value}"
     with progress("bench", 0) as tell:
         results = list(bench_matching(sizes, lambda text: tell(0, text)))
-    if arguments.json:
-        print_json([result.as_dict() for result in results])
-        return 0
-    rows = [(result.what, result.measured, result.target, result.verdict) for result in results]
-    print_table(("what", "measured", "target", "meets it"), rows, title, arguments.markdown)
+    print_results(results, title, arguments.json, arguments.markdown)
     return 0

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from vinecast.cli.output import print_json, print_table, progress
+from vinecast.cli.output import print_results, progress
 from vinecast.cli.values import positive
 
 PARTS = ("two", "ten", "nats")
@@ -62,9 +62,5 @@ def bench_node(arguments: argparse.Namespace) -> int:
     title += " ".join(("", "--with", *arguments.rivals)) if arguments.rivals != RIVALS else ""
     with progress("bench", 0) as tell:
         results = list(bench_node(plan, lambda text: tell(0, text)))
-    if arguments.json:
-        print_json([result.as_dict() for result in results])
-        return 0
-    rows = [(result.what, result.measured, result.target, result.verdict) for result in results]
-    print_table(("what", "measured", "target", "meets it"), rows, title, arguments.markdown)
+    print_results(results, title, arguments.json, arguments.markdown)
     return 0

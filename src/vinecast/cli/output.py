@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vinecast.core.errors import MissingExtraError
 
@@ -15,6 +15,24 @@ if TYPE_CHECKING:
 
 SLOW_S = 1.5
 """Seconds after which a command says what it is doing."""
+
+
+class Result(Protocol):
+    """What a benchmark measured: those of live nodes and of simulations are alike."""
+
+    @property
+    def what(self) -> str: ...
+
+    @property
+    def measured(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def verdict(self) -> str: ...
+
+    def as_dict(self) -> dict[str, Any]: ...
 
 
 def make_console() -> "Console":
@@ -61,6 +79,15 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in row))
     make_console().print(table)
+
+
+def print_results(results: Sequence[Result], title: str, as_json: bool, markdown: bool) -> None:
+    """What a benchmark measured, next to its targets."""
+    if as_json:
+        print_json([result.as_dict() for result in results])
+        return
+    rows = [(result.what, result.measured, result.target, result.verdict) for result in results]
+    print_table(("what", "measured", "target", "meets it"), rows, title, markdown)
 
 
 def print_below(

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from vinecast.cli.output import need, print_json, print_table, progress
+from vinecast.cli.output import need, print_results, progress
 from vinecast.cli.pipeline import Command
 from vinecast.cli.values import positive
 
@@ -46,9 +46,5 @@ def bench_pipeline(arguments: argparse.Namespace) -> int:
     title += " --quick" if arguments.quick else ""
     with progress("bench", 0) as tell:
         results = list(bench_pipeline(plan, lambda text: tell(0, text)))
-    if arguments.json:
-        print_json([result.as_dict() for result in results])
-        return 0
-    rows = [(result.what, result.measured, result.target, result.verdict) for result in results]
-    print_table(("what", "measured", "target", "meets it"), rows, title, arguments.markdown)
+    print_results(results, title, arguments.json, arguments.markdown)
     return 0

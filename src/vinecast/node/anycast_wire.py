@@ -21,6 +21,8 @@ from vinecast.systems.anycast import AnycastConfig, AnycastFound, AnycastSeek
 CONFIG = AnycastConfig(on=True)
 """The same on every node: filters of another size cannot be read."""
 HOME_BYTES_MAX = CONFIG.gravity.filter_bytes * CONFIG.gravity.depth
+AROUND = 4 + 22
+"""Bytes around every frame: its length and kind, and what TLS 1.3 adds to a record."""
 NEGATIVE_BYTES_MAX = 8 * CONFIG.walk.negatives
 
 Word = Annotated[int, Meta(ge=0)]
@@ -73,6 +75,13 @@ _decoder = msgspec.msgpack.Decoder(AnycastFrame)
 def encode_own(inner: AnycastFrame) -> bytes:
     """The bytes of a frame with this message in it."""
     return encode(Own(Raw(_encoder.encode(inner))))
+
+
+def upkeep_bytes(message: Message) -> int:
+    """What a message costs that keeps filters up, frame and all; 0 for any other."""
+    if not isinstance(message, GravityUpdate):
+        return 0
+    return AROUND + len(encode_own(Home(message.version, message.base, message.data)))
 
 
 def decode_own(frame: Own) -> AnycastFrame:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TOPIC = "overload"
 PAUSE_S = 0.02  # ours: what the reader rests
-FASTER = 10.0  # so many times faster than it reads are events published (issue 5)
+FASTER = 10.0  # so many times faster than it reads are events published
 STEPS = 2
 STEP_S = 3.0  # ours: how long each step takes
 SMALL, LARGE, AT_ONCE = 100, 50_000, 64  # ours: bytes of an event, and publishers that want the network full

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.draws import below_array, purpose, stream
+from vinecast.core.errors import InputError
 from vinecast.core.events import Effect, Event, Message, Received, Start, TimerFired
 from vinecast.core.machine import NOBODY, SECOND_US
 from vinecast.core.profiles import Profiles
@@ -25,7 +26,9 @@ from vinecast.sim.workload import subscribe
 from vinecast.systems.anycast import Anycast, AnycastConfig, AnycastSeek
 
 STATE_KB, UPKEEP_KB = 25.0, 5.0
-"""Issue 9: filters of a node, and what it sends a second."""
+"""Filters of a node, and what it sends a second (ours)."""
+MANY = 20
+"""Neighbours where they are many (ours)."""
 LATENCY_MS = 20.0
 WARM_S, MEASURED_S = 45, 30  # ours: filters have come as far as they go; three periods of gravity
 CONTACTS = 5
@@ -43,6 +46,10 @@ class Sizes:
     """Of each node, out of as many as there are nodes."""
     searches: int = 100
     """For topics with one subscriber each."""
+
+    def __post_init__(self) -> None:
+        if self.nodes <= MANY:
+            raise InputError(f"filters for {MANY} neighbours need more than {MANY} nodes, not {self.nodes}")
 
 
 QUICK = Sizes(nodes=60, searches=10)
@@ -160,7 +167,7 @@ def _key(part: int) -> int:
 def bench_anycast(sizes: Sizes, weigh: Weigh, tell: Callable[[str], None]) -> Iterator[Result]:
     """Measure the product's filters, those of twenty neighbours, and walks without any."""
     usual = AnycastConfig(on=True)
-    wide = replace(usual, gravity=replace(usual.gravity, degree=20, depth=2))
+    wide = replace(usual, gravity=replace(usual.gravity, degree=MANY, depth=2))
     blind = replace(usual, gravity=replace(usual.gravity, calm=0.0, crowded=0.0))
     for name, config in ((_name(usual.gravity), usual), (_name(wide.gravity), wide), ("no filters", blind)):
         tell(name)

@@ -50,8 +50,8 @@ def next_hop(me: int, value: int, peers: Peers, missed: Missed, table: Table) ->
 
 
 @rule
-def successor(me: int, peers: Peers, missed: Missed, table: Table) -> int:
-    """The next node going up, or NOBODY."""
+def _next(me: int, peers: Peers, missed: Missed, table: Table, way: int) -> int:
+    """The next node going up (way = 1) or down (−1), or NOBODY."""
     circle, here = int(table.circle[0]), int(table.place[me])
     found, least = NOBODY, circle
     for slot in range(peers.size):
@@ -59,26 +59,22 @@ def successor(me: int, peers: Peers, missed: Missed, table: Table) -> int:
             break
         if missed[slot] > TRUSTED:
             continue
-        up = (int(table.place[peers[slot]]) - here) % circle
-        if up < least:
-            found, least = int(peers[slot]), up
+        along = way * (int(table.place[peers[slot]]) - here) % circle
+        if along < least:
+            found, least = int(peers[slot]), along
     return found
+
+
+@rule
+def successor(me: int, peers: Peers, missed: Missed, table: Table) -> int:
+    """The next node going up, or NOBODY."""
+    return _next(me, peers, missed, table, 1)
 
 
 @rule
 def predecessor(me: int, peers: Peers, missed: Missed, table: Table) -> int:
     """The next node going down, or NOBODY."""
-    circle, here = int(table.circle[0]), int(table.place[me])
-    found, least = NOBODY, circle
-    for slot in range(peers.size):
-        if peers[slot] == NOBODY:
-            break
-        if missed[slot] > TRUSTED:
-            continue
-        down = (here - int(table.place[peers[slot]])) % circle
-        if down < least:
-            found, least = int(peers[slot]), down
-    return found
+    return _next(me, peers, missed, table, -1)
 
 
 @rule
