@@ -12,6 +12,7 @@ import numpy as np
 
 from vinecast.claims.claim import Claim, Figure, Mark, Measured, Panel, Series, Setup
 from vinecast.claims.kept import Job, fetch
+from vinecast.claims.vinifera_beyond import BEYOND
 from vinecast.claims.vinifera_churn import churn, churn_runs
 from vinecast.claims.vinifera_runs import CAPACITY, ROUNDS, TABLE, WAYS, Network, Rest, Rush, stats_of
 from vinecast.sim.content_run import ContentStats
@@ -300,4 +301,5 @@ CLAIMS = (
         "VF-6", "Skype churn", "back to 100 %, ¼ of Ferry*'s overhead, 4 × faster", "S2 §4.6.6, Fig. 4.11",
         churn, churn_runs,
     ),
+    *BEYOND,
 )  # fmt: skip

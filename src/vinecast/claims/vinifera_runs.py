@@ -9,7 +9,7 @@ the events.
 
 import functools
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ from vinecast.claims.kept import Arrays, digest_of
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.tman import TManConfig
 from vinecast.sim.churn import Availability, on_off, read_avt
-from vinecast.sim.content import content_workload
+from vinecast.sim.content import HIGGS, SIZE, ContentWorkload, activity_workload, content_workload
 from vinecast.sim.content_run import ContentRun, ContentStats
+from vinecast.sim.higgs import made_acts, parse_acts
 from vinecast.sim.world import choose_contacts
 from vinecast.systems.ferry import FerryConfig
 from vinecast.systems.vinifera import ViniferaConfig
@@ -33,6 +34,7 @@ CAPACITY = 20  # ours: S2's X, copies of events that a node can handle in a cycl
 PERIOD_S = 60.0
 HELD = 10  # ours: cycles after which a node that came is held to events, as in VI-8
 A_CYCLE = 10  # ours: events in each cycle under churn
+ACTS = 20  # ours: made-up acts a node, where there is no trace of them
 WAYS = ("configured", "letter", "friends")
 """Of events: as configured; S2 to the letter; friends told directly."""
 COLUMNS = ("due", "hits", "hops", "unwanted", "wanted", "online")
@@ -53,6 +55,19 @@ class Network:
     """Vinifera's K_sw."""
     to_friends: bool = False
     """Whether friends are told directly."""
+    balanced: bool = True
+    """Whether nodes move to where the load is."""
+    one_in: int = SIZE
+    """A filter matches one of so many points."""
+    filters: int = 1
+    """Of each node."""
+    acts: Path | None = None
+    """The trace of the kind ``higgs``; None: made-up acts."""
+
+    def decided_by(self) -> dict[str, Any]:
+        """All that decides what it is."""
+        acts = None if self.acts is None else digest_of(self.acts)
+        return asdict(replace(self, acts=None)) | {"acts": acts}
 
     def config(self) -> ContentConfig:
         """Of its nodes."""
@@ -62,18 +77,27 @@ class Network:
         }
         if self.system == "ferry":
             return FerryConfig(**layers)
+        layers |= {} if self.balanced else {"beta": 0}
         return ViniferaConfig(long_links=self.long_links, to_friends=self.to_friends, **layers)
+
+    def workload(self) -> ContentWorkload:
+        """Who wants what."""
+        if self.kind == HIGGS:
+            acts = made_acts(self.seed, ACTS * self.nodes) if self.acts is None else parse_acts(self.acts)
+            return activity_workload(acts, self.seed, self.nodes, self.filters)
+        size = self.nodes, self.attributes, self.filters, self.one_in
+        return content_workload(self.kind, self.seed, *size)
 
     def make(self, most: int | None = None) -> ContentRun:
         """A run of it, with nobody on line."""
-        workload = content_workload(self.kind, self.seed, self.nodes, self.attributes)
-        return ContentRun(self.system, self.config(), workload, self.seed, most=most)
+        return ContentRun(self.system, self.config(), self.workload(), self.seed, most=most)
 
     @property
     def name(self) -> str:
         """In a few words."""
         name = "Ferry*" if self.system == "ferry" else f"Vinifera, {TABLE - 2 - self.long_links} friends"
         name += " told directly" if self.to_friends else ""
+        name += "" if self.balanced else ", nobody moves"
         attributes = "one attribute" if self.attributes == 1 else f"{self.attributes} attributes"
         return f"{name}, {self.nodes:,} nodes, {attributes}, {self.kind}"
 
@@ -85,6 +109,9 @@ class Rest:
     network: Network
     events: int
     keep: Path | None = None
+    ways: tuple[str, ...] = WAYS
+    rounds: int = ROUNDS
+    """Of events, before those that are measured."""
 
     @property
     def name(self) -> str:
@@ -94,11 +121,12 @@ class Rest:
     @property
     def work(self) -> float:
         """See ``Job``: nodes and cycles."""
-        return float(self.network.nodes * (self.network.cycles + ROUNDS))
+        return float(self.network.nodes * (self.network.cycles + self.rounds))
 
     def decided_by(self) -> dict[str, Any]:
         """See ``Job``."""
-        return {"content": asdict(self.network), "events": self.events}
+        published = {"events": self.events, "ways": self.ways, "rounds": self.rounds}
+        return {"content": self.network.decided_by(), **published}
 
     @property
     def alike(self) -> Hashable:
@@ -114,12 +142,12 @@ class Rest:
         run = self.network.make()
         run.start()
         run.advance(self.network.cycles)
-        for _ in range(ROUNDS):
+        for _ in range(self.rounds):
             run.publish(self.events // 5)
         run.meter.take()
         found: Arrays = {"moves": np.array(sum(run.world.engine.counters["load_balance.moves"]))}
         machines: list[Any] = list(run.world.engine.machines)
-        for way in WAYS:
+        for way in self.ways:
             for machine in machines:
                 machine.on_the_way, machine.to_friends = way != "letter", way == "friends"
             run.publish(self.events if way == WAYS[0] else self.events // 4)
@@ -129,15 +157,15 @@ class Rest:
 
 def _columns(stats: ContentStats) -> Arrays:
     counts = stats.events, stats.due, stats.hits, stats.hops, stats.wrong
-    return {"counts": np.array(counts), "received": stats.received, "passed": stats.passed}
+    columns = {"received": stats.received, "passed": stats.passed, "owned": stats.owned}
+    return {"counts": np.array(counts), **columns}
 
 
 def stats_of(found: Arrays, way: str = WAYS[0]) -> ContentStats:
     """What ``Rest`` found, of one way of events."""
     events, due, hits, hops, wrong = found[f"{way}.counts"].tolist()
-    return ContentStats(
-        events, due, hits, hops, wrong, found[f"{way}.received"], found[f"{way}.passed"]
-    )  # fmt: skip
+    columns = (found[f"{way}.{name}"] for name in ("received", "passed", "owned"))
+    return ContentStats(events, due, hits, hops, wrong, *columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +189,7 @@ class Rush:
 
     def decided_by(self) -> dict[str, Any]:
         """See ``Job``."""
-        return {"content": asdict(self.network), "rates": self.rates, "capacity": CAPACITY}
+        return {"content": self.network.decided_by(), "rates": self.rates, "capacity": CAPACITY}
 
     @property
     def alike(self) -> Hashable:
@@ -208,7 +236,7 @@ class Crowd:
     def decided_by(self) -> dict[str, Any]:
         """See ``Job``."""
         trace = None if self.trace is None else digest_of(self.trace)
-        return {"content": asdict(self.network), "churn": trace, "a cycle": A_CYCLE}
+        return {"content": self.network.decided_by(), "churn": trace, "a cycle": A_CYCLE}
 
     @property
     def alike(self) -> Hashable:

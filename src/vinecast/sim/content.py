@@ -1,6 +1,6 @@
 """Workloads of content systems: who wants what, and what is published (S2 §4.6.1).
 
-A filter of ``random`` is a box at a random place that holds one in 32 of all events, whatever the number of
+A filter of ``random`` is a box at a random place that holds one in 32 of all points, whatever the number of
 attributes: the more there are, the wider its range of each. Those of ``skewed`` and ``zipf`` are drawn from
 32 boxes of that size, the same for all and spread evenly over every attribute, of which some are more popular
 than others. S2 gives its Zipf
@@ -8,14 +8,17 @@ distribution a size of 32 and a skew of e⁻¹ and leaves open what that means: 
 P(rank) ∝ rank^−1/e) it is nearly uniform; as a factor from rank to rank (``skewed``, P(rank) ∝ e^−rank) it
 makes some events interesting to most, which is what S2 reports.
 
-``stocks`` is a schema as people have them: a symbol by Zipf, a price range, buy or sell.
+``stocks`` is a schema as people have them: a symbol by Zipf, a price range, buy or sell. ``higgs`` is what
+people did on Twitter in one week (sim/higgs.py), and needs a file.
 
-Whoever publishes draws an event from one of its own filters, so that events are where interests are.
+Whoever publishes draws an event from one of its own filters, so that events are where interests are; of
+``higgs``, an act of its own.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +30,11 @@ from vinecast.core.interests import Filter, Range, make_filter
 from vinecast.core.interests_text import parse_interest
 from vinecast.core.schemas import ATTRIBUTES_MAX, Attribute, Event, Schema, Value
 from vinecast.core.schemas_text import parse_schema
+from vinecast.sim.higgs import Acts, population, read_acts
 from vinecast.systems.vinifera_catalogue import Catalogue, ContentProfiles
 
 KINDS = ("random", "skewed", "zipf", "stocks")
-GIVEN = "given"
+GIVEN, HIGGS = "given", "higgs"
 SIZE = 32  # S2 §4.6.1: the size of the Zipf distribution
 SKEW = math.exp(-1)  # S2 §4.6.1
 SPACE = 2**15  # S2 §4.6.1: the size of the identifier space, here of an attribute's range
@@ -50,12 +54,14 @@ Units = NDArray[np.float64]
 class FiltersConfig:
     """Who wants what, for systems with filters, and how much is published: a scenario's table ``content``."""
 
-    kind: str = limited("random", one_of=(*KINDS, GIVEN))
+    kind: str = limited("random", one_of=(*KINDS, HIGGS, GIVEN))
     """One of the workloads of this module, or what ``schema`` and ``where`` say."""
     attributes: int = limited(1, at_least=1, at_most=ATTRIBUTES_MAX)
     """Of the schema, for ``random``, ``skewed`` and ``zipf``."""
     filters: int = limited(1, at_least=1, at_most=1000)
     """Of each node; those of ``given`` are what they are."""
+    one_in: int = limited(SIZE, at_least=2, at_most=1_000_000)
+    """A filter of ``random``, ``skewed`` or ``zipf`` matches one of so many points of the space."""
     events: int = limited(20, at_least=1, at_most=1_000_000)
     """Published each time, by random nodes."""
     schema: str | None = None
@@ -84,10 +90,12 @@ class FiltersConfig:
                 raise InputError(f"where[{i}]: {error}") from None
         return schema, found
 
-    def workload(self, seed: int, nodes: int) -> "ContentWorkload":
-        """For so many nodes."""
+    def workload(self, seed: int, nodes: int, data: Path | None = None) -> "ContentWorkload":
+        """For so many nodes. data: the folder that holds the file of ``higgs``"""
+        if self.kind == HIGGS:
+            return activity_workload(read_acts(data), seed, nodes, self.filters)
         if self.kind != GIVEN:
-            return content_workload(self.kind, seed, nodes, self.attributes, self.filters)
+            return content_workload(self.kind, seed, nodes, self.attributes, self.filters, self.one_in)
         schema, found = self.given()
         return ContentWorkload(schema, tuple(found[node % len(found)] for node in range(nodes)))
 
@@ -99,6 +107,8 @@ class ContentWorkload:
     schema: Schema
     filters: tuple[tuple[Filter, ...], ...]
     """[node]"""
+    events: tuple[tuple[Event, ...], ...] | None = None
+    """[node], what it publishes, each again and again; None: whatever its filters match"""
 
     def profiles(self, seed: int) -> ContentProfiles:
         """The table of a population with these filters."""
@@ -107,9 +117,12 @@ class ContentWorkload:
         return ContentProfiles.populate(seed, catalogue, own)
 
     def event(self, seed: int, number: int, publisher: int) -> Event:
-        """What a node publishes as event ``number``: a point in one of its own filters, or anywhere if it has
-        none."""
+        """What a node publishes as event ``number``: one of its events, or a point in one of its own filters,
+        or anywhere if it has none."""
         units = unit_array(stream(seed, _EVENTS, number, publisher), np.arange(self.width + 1))
+        if self.events is not None:
+            given = self.events[publisher]
+            return given[int(units[0] * len(given))]
         own = self.filters[publisher]
         ranges = own[int(units[0] * len(own))].ranges if own else (None,) * self.width
         return tuple(
@@ -136,8 +149,18 @@ def _draw(among: Attribute | Range, unit: float) -> Value:
     return min(float(low) + unit * (float(high) - float(low)), float(high))
 
 
-def content_workload(kind: str, seed: int, nodes: int, attributes: int = 1, each: int = 1) -> ContentWorkload:
-    """One of ``KINDS``, ``each`` filters a node; the stocks' attributes are what they are."""
+def activity_workload(acts: Acts, seed: int, nodes: int, each: int = 1) -> ContentWorkload:
+    """People who want the like of what they did, and publish what they did; up to ``each`` filters a node."""
+    return ContentWorkload(*population(acts, seed, nodes, each))
+
+
+def content_workload(
+    kind: str, seed: int, nodes: int, attributes: int = 1, each: int = 1, one_in: int = SIZE
+) -> ContentWorkload:
+    """One of ``KINDS``, ``each`` filters a node; the stocks' attributes and filters are what they are.
+
+    one_in: a filter matches one of so many points
+    """
     if kind not in KINDS:
         raise InputError(f"the content workload must be one of {', '.join(KINDS)}, not {kind!r}")
     if min(nodes, attributes, each) < 1:
@@ -145,7 +168,7 @@ def content_workload(kind: str, seed: int, nodes: int, attributes: int = 1, each
     if kind == "stocks":
         return _stocks(seed, nodes, each)
     schema = Schema("plain", tuple(Attribute(f"a{i + 1}", "number", 0, SPACE) for i in range(attributes)))
-    width = SIZE ** (-1 / attributes)
+    width = one_in ** (-1 / attributes)
     if kind == "random":
         corners = unit_array(stream(seed, _PLACES, 0, 0), np.arange(nodes * each * attributes))
         found = _boxes(schema, corners.reshape(-1, attributes), width)

@@ -4,6 +4,8 @@ hit ratio   first deliveries / nodes on line whose filters match, the publisher 
 hops        of first deliveries, the publisher's own left out
 overhead    the share of copies of events received by nodes that do not want them
 load        the share of events that a node passed on, as a relay or as an owner; its own left out
+owned       copies that came to a node as the owner of a value, and that it did not want: the load that S2
+            §4.5 balances
 wrong       deliveries to nodes that do not want the event, and second ones: there must be none
 """
 
@@ -49,6 +51,8 @@ class ContentStats:
     """[wanted, node], copies"""
     passed: NDArray[np.int64]
     """[node], events that it passed on"""
+    owned: NDArray[np.int64]
+    """[node], see the module"""
 
     @property
     def hit_ratio(self) -> float:
@@ -85,6 +89,8 @@ class ContentMeter:
         self._due: dict[int, frozenset[int]] = {}
         self._got: dict[int, dict[int, int]] = {}
         self._passed: set[tuple[int, int]] = set()
+        self._owner: dict[tuple[int, int], int] = {}
+        """(event, attribute) -> who was the last to be sent it on its way up"""
         self._received = np.zeros((2, self._profiles.peers), dtype=np.int64)
         self._wrong = 0
 
@@ -106,6 +112,8 @@ class ContentMeter:
         """For the event engine: a message is sent."""
         if isinstance(message, ContentEvent) and message.event in self._wanting:
             self._received[int(receiver in self._wanting[message.event]), receiver] += 1
+            if message.up:
+                self._owner[message.event, message.attribute] = receiver
             if sender != self._publisher[message.event]:
                 self._passed.add((message.event, sender))
 
@@ -127,12 +135,14 @@ class ContentMeter:
     def take(self) -> ContentStats:
         """All since the last time, counted; and forgotten."""
         hits = [got for number, due in self._due.items() for n, got in self._got[number].items() if n in due]
-        passed = np.zeros(self._profiles.peers, dtype=np.int64)
-        for _, node in self._passed:
-            passed[node] += 1
+        unwanted = [node for (number, _), node in self._owner.items() if node not in self._wanting[number]]
+        passed, owned = (
+            np.bincount(np.array(nodes, dtype=np.int64), minlength=self._profiles.peers)
+            for nodes in ([node for _, node in self._passed], unwanted)
+        )
         stats = ContentStats(
             len(self._due), sum(map(len, self._due.values())), len(hits), sum(hits), self._wrong,
-            self._received, passed,
+            self._received, passed, owned,
         )  # fmt: skip
         self._reset()
         return stats

@@ -3,6 +3,7 @@
 It fills those columns of a topic system's measurements that mean something here; the others are null.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,10 @@ from vinecast.systems.vinifera_events import ContentEvent
 class ContentWatch:
     """Publishes, and measures, in the world that ``attach`` names."""
 
-    def __init__(self, resolved: Resolved, profiles: ContentProfiles) -> None:
+    def __init__(self, resolved: Resolved, profiles: ContentProfiles, data: Path | None = None) -> None:
+        """data: the folder that holds what the scenario's content needs"""
         self.scenario = resolved.scenario
-        workload = self.scenario.content.workload(self.scenario.seed, profiles.peers)
+        workload = self.scenario.content.workload(self.scenario.seed, profiles.peers, data)
         self._publisher = Publisher(workload, profiles, self.scenario.seed, resolved.config.period_us)
         self._age = np.full(profiles.peers, -1, dtype=np.int64)
         self._control = self._node_cycles = 0
