@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from vinecast.claims import CLAIMS, vinifera_beyond
-from vinecast.claims.claim import Setup
-from vinecast.claims.kept import Arrays
+from vinecast.claims.claim import Measured, Setup
+from vinecast.claims.kept import Arrays, fetch
 from vinecast.claims.vinifera import by_attributes as s2_by_attributes
 from vinecast.claims.vinifera_runs import WAYS, Network, Rest, stats_of
 from vinecast.core.errors import InputError
@@ -18,16 +18,13 @@ from vinecast.sim.content_run import ContentRun
 SMALL = Setup("small")
 
 
-def told(
-    monkeypatch: pytest.MonkeyPatch, name: str, changed: dict[str, Any], of: str
-) -> vinifera_beyond.Measured:
+def told(monkeypatch: pytest.MonkeyPatch, name: str, changed: dict[str, Any], of: str) -> Measured:
     """The claim, if some runs had found other arrays. of: a part of these runs' names"""
-    real = vinifera_beyond.fetch
 
-    def fetch(job: Rest) -> Arrays:
-        return {**real(job), **(changed if of in job.name else {})}
+    def other(job: Rest) -> Arrays:
+        return {**fetch(job), **(changed if of in job.name else {})}
 
-    monkeypatch.setattr(vinifera_beyond, "fetch", fetch)
+    monkeypatch.setattr(vinifera_beyond, "fetch", other)
     return CLAIMS[name].measure(SMALL)
 
 
@@ -61,8 +58,9 @@ def test_an_event_is_for_as_many_in_any_network() -> None:
 
 def test_runs_of_other_claims_are_shared() -> None:
     setup = Setup("paper")
-    needed = set(CLAIMS["VF-7"].needs(setup))
-    shared = needed & set(CLAIMS["VF-1"].needs(setup))
+    needed = {*vinifera_beyond.by_size(setup).values(), *vinifera_beyond.by_attributes(setup).values()}
+    assert needed == set(CLAIMS["VF-7"].needs(setup))
+    shared = needed.intersection(CLAIMS["VF-1"].needs(setup))
     assert {rest.network.attributes for rest in shared} == {1, 3}
     assert {rest.network for rest in shared} <= set(s2_by_attributes(setup))
 
