@@ -96,7 +96,7 @@ class ContentNet:
         self.link(absent)
         for node, machine in enumerate(self.machines):
             if hasattr(machine, "balance"):
-                self.profiles.load[node] = machine.balance.load
+                self.profiles.shared.load[node] = machine.balance.load
             if node != absent:
                 self.handle(node, TimerFired(PROFILE_TIMER))
 

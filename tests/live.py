@@ -24,8 +24,8 @@ FAST = NodeConfig(period_s=0.05)
 
 def live(main: Coroutine[Any, Any, T]) -> T:
     """Run a test's coroutine, but not for ever. Compiling is no part of that time."""
-    for config in (NodeConfig(), NodeConfig(system="vitis")):
-        warm_up(config)
+    for system in ("poldercast", "vitis", "vinifera"):
+        warm_up(NodeConfig(system=system))
 
     async def bounded() -> T:
         async with asyncio.timeout(4 * PATIENCE_S):

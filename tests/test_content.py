@@ -18,15 +18,10 @@ from vinecast.core.schemas import Attribute, Schema
 from vinecast.core.schemas_text import parse_schema
 from vinecast.core.seals import Sealed
 from vinecast.node import content
-from vinecast.node.content import (
-    ANOTHER_SCHEMA,
-    HEADER,
-    INDEXED_FROM,
-    NOT_ALLOWED,
-    Desk,
-    as_plain,
-    read_values,
-)
+from vinecast.node.content import ANOTHER_SCHEMA, NOT_ALLOWED, Desk, as_plain, read_values
+from vinecast.node.content_index import INDEXED_FROM
+from vinecast.node.content_names import SCHEMA as HEADER
+from vinecast.node.content_names import digest_of
 from vinecast.node.node import Node
 from vinecast.node.subscription import Event
 from vinecast.node.sync import SyncNode
@@ -48,8 +43,7 @@ def sealed(number: int, payload: bytes, headers: dict[str, str | bytes]) -> Seal
 
 
 def events_of(schema: Schema, *values: dict[str, object]) -> Iterator[Sealed]:
-    payloads, _, headers = as_plain(schema, values, None)
-    for number, payload in enumerate(payloads):
+    for number, (payload, headers) in enumerate(as_plain(schema, values, None)[1]):
         assert isinstance(payload, bytes)
         yield sealed(number, payload, dict(headers or {}))
 
@@ -165,9 +159,9 @@ def test_what_is_no_event_of_the_schema_is_counted_and_left_out() -> None:
                 await until(lambda: "stocks" in first.known_topics(), "the publisher knows the subscriber")
                 await first.publish("stocks", "not of any schema")
                 await first.publish(narrow, {"price": 1})
-                _, name, headers = as_plain(SCHEMA, (), None)
+                headers = {HEADER: digest_of(SCHEMA)}
                 for bad in ("[1]", '{"price": NaN}', '{"price": 1e9}', "[" * 100_000, '{"price": 1}'):
-                    await first.publish(name, bad, headers)
+                    await first.publish(SCHEMA.name, bad, headers)
                 await first.publish(SCHEMA, order(1))
                 assert prices(await take(reader, 1)) == [1]
                 counters = second.stats()["counters"]

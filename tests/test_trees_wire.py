@@ -15,7 +15,7 @@ from vinecast.node import trees_wire as wire
 from vinecast.node.carried_topics import CarriedTopics
 from vinecast.node.codec import Codec
 from vinecast.node.config import NodeConfig
-from vinecast.node.events_live import UNKNOWN_WAY
+from vinecast.node.ways import UNKNOWN_WAY
 from vinecast.node.hello import MISBEHAVED
 from vinecast.node.identity import Identity, verify
 from vinecast.node.net_attacker import Attacker

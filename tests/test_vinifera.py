@@ -20,7 +20,6 @@ from vinecast.protocols.tman import TManConfig
 from vinecast.sim.content import KINDS, SIZE, content_workload
 from vinecast.sim.content_run import ContentRun
 from vinecast.systems.ferry import FerryConfig
-from vinecast.systems.notices import Notice
 from vinecast.systems.vinifera import ViniferaConfig, vinifera_machines
 from vinecast.systems.vinifera_catalogue import RANGES_MAX, Catalogue, ContentProfiles
 from vinecast.systems.vinifera_events import HOPS_MAX, ContentEvent
@@ -42,7 +41,7 @@ def described(wants: list[dict[str, tuple[float, float]]]) -> ContentProfiles:
 
 
 def ranges_of(profiles: ContentProfiles) -> Ranges:
-    return Ranges(profiles.range_low, profiles.range_high, profiles.ranges, profiles.constrained)
+    return profiles.shared.ranges
 
 
 # Friends.
@@ -273,6 +272,5 @@ def test_what_peers_send_that_makes_no_sense_is_counted() -> None:
         (dataclasses.replace(good, hops=HOPS_MAX), far),
     ):
         assert net.machines[1].handle(Received(0, bad), 0) == says
-    assert net.machines[1].handle(Received(0, Notice(0, 1, 1, False)), 0) == [Count("vinifera.unexpected")]
     assert net.machines[1].handle(Publish(0, 99), 0) == unknown
     assert any(effect for effect in net.machines[1].handle(Received(0, good), 0))

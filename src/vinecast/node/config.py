@@ -25,7 +25,7 @@ EVENT_BYTES_MAX = BLOCK_BYTES_MAX + SEAL_BYTES_MAX + 64
 """The largest frame that an event can need."""
 
 
-VITIS_TABLE_MAX = 128
+TABLE_MAX = 128
 """Entries of a live table at the most (ours): a message has room for all of them."""
 
 
@@ -33,9 +33,9 @@ VITIS_TABLE_MAX = 128
 class VitisSettings:
     """What can be set for Vitis: S2's parameters."""
 
-    table_size: int = limited(15, at_least=4, at_most=VITIS_TABLE_MAX)
+    table_size: int = limited(15, at_least=4, at_most=TABLE_MAX)
     """Entries in the routing table, however many topics the node has (S2 §3.6.1: 15)."""
-    long_links: int = limited(1, at_least=0, at_most=VITIS_TABLE_MAX - 2)
+    long_links: int = limited(1, at_least=0, at_most=TABLE_MAX - 2)
     """Those of them at random distances, besides the two of the ring (S2 §3.6.2: one)."""
     gateway_hops: int = limited(5, at_least=1, at_most=64)
     """A gateway speaks for nodes so many hops away, at the most (S2 §3.6.1: d = 5)."""
@@ -51,12 +51,35 @@ class VitisSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ViniferaSettings:
+    """What can be set for Vinifera: S2's parameters."""
+
+    table_size: int = limited(15, at_least=4, at_most=TABLE_MAX)
+    """Entries in the routing table, however many filters the node has (S2 §4.6.2: ten)."""
+    long_links: int = limited(4, at_least=0, at_most=TABLE_MAX - 2)
+    """Those of them at random distances, besides the two of the ring (S2 §4.6.2: none; then ways are long in
+    large networks)."""
+    beta: int = limited(4, at_least=0, at_most=1_000_000)
+    """How many times as much to do a node's successor must have for the node to move towards it; 0: nodes
+    never move."""
+    requests: int = limited(65_536, at_least=64, at_most=1 << 24)
+    """Requests of others that the node has room for."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.long_links + 2 > self.table_size:
+            raise InputError(
+                f"long_links + 2 must be at most table_size ({self.table_size}), not {self.long_links + 2}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class NodeConfig:
     """What can be set. The defaults are ours, and fit some hundreds of nodes on one network."""
 
     system: str = limited("poldercast", one_of=tuple(SYSTEMS))
-    """What carries events: PolderCast's rings, PulsarCast's trees, or Vitis' clusters and relay paths. Nodes
-    of another system are refused."""
+    """What carries events: PolderCast's rings, PulsarCast's trees, Vitis' clusters and relay paths, or
+    Vinifera's ways of content. Nodes of another system are refused."""
     period_s: float = limited(1.0, at_least=0.01, at_most=3600.0)
     """Seconds between two exchanges of each gossip layer, or two heartbeats of a tree."""
     fanout: int = limited(2, at_least=1, at_most=64)
@@ -99,6 +122,7 @@ class NodeConfig:
     """Other nodes that must hold a durable event before its publisher gets the receipt; where there are
     fewer, as many as there are."""
     vitis: VitisSettings = field(default_factory=VitisSettings)
+    vinifera: ViniferaSettings = field(default_factory=ViniferaSettings)
     retention: Retention = field(default_factory=lambda: Retention(bytes=STREAM_BYTES))
     """How much of the stream of each topic is kept."""
     transport: TransportConfig = field(default_factory=TransportConfig)

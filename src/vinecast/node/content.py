@@ -5,40 +5,41 @@ value for every attribute, times in ISO 8601, and its header ``schema`` says whi
 (``core/schemas_text.schema_digest``). Whoever subscribes with a filter gets the events that match, and no
 others: what has another schema, or values that the schema does not allow, is counted and left out.
 
-Events reach every subscriber of the topic, and each node filters for its own readers. It looks at an event
-once, however many readers there are: at each filter while they are few, and in an index (``core/
-interests_index``) when they are many. The index is compiled beside the loop; until that is done the filters
-are looked at one by one, which finds the same.
+A node looks at an event once for all its readers: at each filter while they are few, and in an index
+(``core/interests_index``) when they are many.
+
+Where the node's system routes by content (``system = "vinifera"``), whoever wants what is published from now
+on gets the events that match by that alone: the node tells the system what its readers want, and follows no
+stream. Whoever begins earlier, or goes on as a consumer, reads the topic's stream, and filters what it reads;
+so does everybody in other systems.
 """
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from vinecast.core.errors import InputError
-from vinecast.core.interests import Filter, Interest, everything, make_filter
+from vinecast.core.interests import Filter, Interest, everything
 from vinecast.core.interests_index import FilterIndex
 from vinecast.core.interests_text import parse_interest
-from vinecast.core.rule import COMPILED
-from vinecast.core.schemas import TIME, Attribute, Schema, time_text
-from vinecast.core.schemas_text import schema_digest
+from vinecast.core.schemas import TIME, Event, Schema, time_text
 from vinecast.core.seals import Sealed
+from vinecast.node.content_index import INDEXED_FROM, when_compiled
+from vinecast.node.content_names import PLACES, SCHEMA, digest_of, name_of, write_places
 from vinecast.node.reading import Start
+from vinecast.protocols.streams import NOW
 
 if TYPE_CHECKING:
     from vinecast.node.readers import Readers
     from vinecast.node.subscription import Subscription
 
-HEADER = "schema"
-"""The header of an event that names its schema."""
-INDEXED_FROM = 64
-"""Filters of a schema from which on there is an index (ours)."""
 FILTERS_MAX = 262_144
 """Filters of all subscriptions of a node to one schema (ours)."""
+ROUTED_MAX = 64
+"""Filters of a schema that the network is told of (ours): what does not fit joins others, and more than is
+wanted comes; it is left out here."""
 ANOTHER_SCHEMA = "content: event of another schema"
 NOT_ALLOWED = "content: event that its schema does not allow"
 
@@ -49,32 +50,51 @@ Values = Mapping[str, Any]
 Wish = str | Filter | Interest | None
 """Which events of a schema: by a text form, or all."""
 
+Ask = Callable[[frozenset[str], frozenset[str]], set[str]]
+"""(names that are wanted, names that are no longer) → those of the former for which there was room"""
+
 _decoder = msgspec.json.Decoder(dict[str, int | float | str])
 _encode = msgspec.json.Encoder().encode
-_digest = lru_cache(256)(schema_digest)
 
 
 def as_plain(
-    topic: str | Schema, events: Iterable[Payload | Values], headers: Headers | None
-) -> tuple[Iterable[Payload], str, Headers | None]:
-    """Events of a schema as those of a topic: their payloads, its name, their headers. What is said of a
-    topic stays as it is."""
+    topic: str | Schema,
+    events: Iterable[Payload | Values],
+    headers: Headers | None,
+    by_content: bool = False,
+) -> tuple[str, Iterator[tuple[Payload, Headers | None]]]:
+    """Events of a schema as those of a topic: its name, and their payloads and headers. What is said of a
+    topic stays as it is. by_content: whether to say where each of them is on the circle"""
     if not isinstance(topic, Schema):
-        return cast(Iterable[Payload], events), topic, headers
-    payloads = (write_values(topic, values) for values in events)
-    return payloads, topic.name, {**(headers or {}), HEADER: _digest(topic)}
+        return topic, ((cast(Payload, payload), headers) for payload in events)
+    return topic.name, (_written(topic, values, headers or {}, by_content) for values in events)
 
 
-def write_values(schema: Schema, values: object) -> bytes:
-    """The payload of an event with these values. InputError when the schema refuses them."""
+def _written(schema: Schema, values: object, headers: Headers, by_content: bool) -> tuple[bytes, Headers]:
+    event = _event_of(schema, values)
+    said: dict[str, str | bytes] = {**headers, SCHEMA: digest_of(schema)}
+    if by_content:
+        said[PLACES] = write_places(schema, event)
+    return _write_event(schema, event), said
+
+
+def _event_of(schema: Schema, values: object) -> Event:
     if not isinstance(values, Mapping):
         raise InputError(
             f"an event of {schema.name} is a mapping of attributes to values, not {type(values).__name__}"
         )
-    pairs = zip(schema.attributes, schema.event(values), strict=True)
+    return schema.event(values)
+
+
+def write_values(schema: Schema, values: object) -> bytes:
+    """The payload of an event with these values. InputError when the schema refuses them."""
+    return _write_event(schema, _event_of(schema, values))
+
+
+def _write_event(schema: Schema, event: Event) -> bytes:
     written = {
         attribute.name: time_text(int(value)) if attribute.kind == TIME else value
-        for attribute, value in pairs
+        for attribute, value in zip(schema.attributes, event, strict=True)
     }
     return _encode(written)
 
@@ -109,6 +129,8 @@ class Wanted:
 
     def __init__(self, desk: "Desk", interest: Interest) -> None:
         self._desk, self.interest = desk, interest
+        self.is_routed = False
+        """Whether events come because of it, rather than with the topic's others."""
         self.numbers: list[int] = []
         """Of its filters in the desk's index."""
 
@@ -118,14 +140,25 @@ class Wanted:
 
     def close(self) -> None:
         """Want nothing any more."""
-        self._desk.remove(self)
+        if self._desk.remove(self) and self.is_routed:
+            self._desk.tell()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """By what names the node asks for what it and others want of the schema."""
+        return self._desk.names
 
 
 class Desk:
     """All that a node's subscriptions want of one schema."""
 
-    def __init__(self, schema: Schema, counters: Counter[str]) -> None:
-        self.schema, self._counters, self._digest = schema, counters, schema_digest(schema)
+    def __init__(
+        self, schema: Schema, counters: Counter[str], ask: Ask = lambda names, others: set()
+    ) -> None:
+        self._ask = ask
+        self.names: frozenset[str] = frozenset()
+        """What the node's system was told, of those whose events are routed."""
+        self.schema, self._counters, self._digest = schema, counters, digest_of(schema)
         self._all: dict[Wanted, None] = {}
         self.filters = 0
         """Of all of them together."""
@@ -158,10 +191,19 @@ class Desk:
             when_compiled(self._make_index)
         return wanted
 
-    def remove(self, wanted: Wanted) -> None:
-        """A subscription is over; once is enough, twice does no harm."""
+    def tell(self) -> bool:
+        """Tell the node's system what those want whose events are routed; whether there was room for it."""
+        filters = [one for wanted in self._all if wanted.is_routed for one in wanted.interest.filters]
+        bounded = Interest(self.schema, tuple(filters)).bounded(ROUTED_MAX) if filters else None
+        names = frozenset(map(name_of, bounded.filters if bounded else ()))
+        had = self._ask(names - self.names, self.names - names)
+        self.names = names & (self.names | had)
+        return self.names == names
+
+    def remove(self, wanted: Wanted) -> bool:
+        """A subscription is over; whether that is news."""
         if wanted not in self._all:
-            return
+            return False
         del self._all[wanted]
         self.filters -= len(wanted.interest.filters)
         self._last = (b"", frozenset())
@@ -169,6 +211,7 @@ class Desk:
             assert self._index is not None
             self._index.remove(number)
             del self._by_number[number]
+        return True
 
     def who_wants(self, sealed: Sealed) -> frozenset[Wanted]:
         """The subscriptions that want an event of the topic."""
@@ -178,7 +221,7 @@ class Desk:
 
     def _look(self, sealed: Sealed) -> frozenset[Wanted]:
         record = sealed.record
-        if record.headers.get(HEADER) != self._digest:
+        if record.headers.get(SCHEMA) != self._digest:
             self._counters[ANOTHER_SCHEMA] += 1
             return frozenset()
         try:
@@ -202,43 +245,24 @@ class Desk:
 
 
 class Contents:
-    """One node's subscriptions to schemas, a desk for each."""
+    """One node's subscriptions to schemas, a desk for each. ``routes``: whether its system routes by content;
+    ``ask`` tells it of names that are wanted, and of others that are no longer."""
 
-    def __init__(self, readers: "Readers", counters: Counter[str]) -> None:
-        self._readers, self._counters = readers, counters
+    def __init__(self, readers: "Readers", counters: Counter[str], routes: bool, ask: Ask) -> None:
+        self._readers, self._counters, self._routes, self._ask = readers, counters, routes, ask
         self._desks: dict[Schema, Desk] = {}
 
     def subscribe(self, schema: Schema, start: Start, consumer: str | None, wish: Wish) -> "Subscription":
         """See ``Node.subscribe``. InputError when the filter cannot be read."""
         interest = interest_of(schema, wish)
         self._desks = {known: desk for known, desk in self._desks.items() if len(desk)}
-        wanted = self._desks.setdefault(schema, Desk(schema, self._counters)).add(interest)
+        desk = self._desks.setdefault(schema, Desk(schema, self._counters, self._ask))
+        wanted = desk.add(interest)
+        wanted.is_routed = self._routes and start == NOW and consumer is None
         try:
+            if wanted.is_routed and not desk.tell():
+                raise InputError(f"there is no room for one more filter over {schema.name}")
             return self._readers.subscribe(schema.name, start, consumer, wanted)
         except BaseException:
             wanted.close()
             raise
-
-
-_compiled = not COMPILED
-
-
-def when_compiled(then: Callable[[], None]) -> None:
-    """Do something once the index's rules are compiled; have that done beside the loop."""
-    if _compiled:
-        then()
-        return
-    work = asyncio.get_running_loop().run_in_executor(None, compile_index)
-    work.add_done_callback(lambda done: None if done.cancelled() or done.exception() else then())
-
-
-def compile_index() -> None:
-    """Have the index's rules compiled, or loaded, by a use of all of them."""
-    global _compiled
-    schema = Schema("none", (Attribute("x", "number", 0, 1),))
-    index = FilterIndex(schema)
-    for number in range(INDEXED_FROM + 2):
-        index.insert(make_filter(schema, {"x": (number / 1000, 1)}))
-    index.remove(0)
-    index.match((0.5,))
-    _compiled = True

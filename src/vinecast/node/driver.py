@@ -122,6 +122,7 @@ class Driver(Participation):
             store,
             read,
         )
+        self._followed, self._wanted = set(), set()
         self._running = False
         self._has_news = False
         """Whether the node's card is another since it was last told to those with a link."""
@@ -358,7 +359,7 @@ class Driver(Participation):
         self.system.release()
         regular = self.book.regular
         if regular is not None and regular.own_pattern(ME) != self.book.card.pattern:
-            self._renew(self.book.topics_of(ME))
+            self._renew(self.book.names_of(ME))
         if name == self.system.last_timer:
             self.cycles.complete()
 

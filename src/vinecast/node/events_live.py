@@ -17,10 +17,9 @@ from vinecast.node.outbox import Outbox, Parcel
 from vinecast.node.peers import PeerBook
 from vinecast.node.replays import Replays
 from vinecast.node.system_live import LiveSystem
+from vinecast.node.ways import UNKNOWN_WAY
 from vinecast.node.wire import EventFrame
 from vinecast.systems.notices import Pull
-
-UNKNOWN_WAY = "events in a message of another system"
 
 
 class Host(Protocol):
@@ -58,8 +57,7 @@ class LiveEvents:
         deliver: Callable[[Sealed, int], None],
     ) -> None:
         self._host, self._system, self._machine, self._book = host, system, system.machine, book
-        self._carries = system.carrier.carries
-        self._ways = {message: way for way, message in enumerate(self._carries)}
+        self._ways = system.ways
         self._checker, self._deliver = checker, deliver
         self.replays = Replays()
         self._outbox = Outbox(host.send_frame)
@@ -76,6 +74,7 @@ class LiveEvents:
                 if number is None:
                     self._host.counters["dropped: too many topics"] += 1
                     continue
+                self._system.carrier.publishes(sealed)
                 try:
                     self._handle(sealed, parcel, Publish(number, sealed.number))
                 finally:
@@ -102,7 +101,7 @@ class LiveEvents:
     def take(self, peer: bytes, frame: EventFrame) -> None:
         """Events of a peer: what is wrong with one of them ends it, what is not wanted is left out."""
         hops, way = frame.hops, frame.way
-        if way >= len(self._carries):
+        if way >= self._ways.count:
             raise RemoteError(UNKNOWN_WAY)
         try:
             for block, seal in frame.events:
@@ -133,17 +132,17 @@ class LiveEvents:
         is_new = self.replays.is_new(sealed.record.publisher, sealed.record.sequence)
         if not is_new and not self._system.may_come_again(topic, number):
             raise Misunderstanding("event replayed")
-        event = Received(sender, self._carries[way](topic, number, hops))
+        event = Received(sender, self._ways.read(way, topic, sealed, hops))
         self._handle(sealed, Parcel(block, seal), event)
 
     def _handle(self, sealed: Sealed, parcel: Parcel, event: Event) -> None:
         """Handle something about one event; what is sent of it waits in the outbox."""
-        ways = self._ways
+        way_of = self._ways.way_of
         if self._at_hand is not None:
             self._at_hand.put(sealed, parcel)
         for effect in self._machine.handle(event, self._host.now_us()):
             match effect:
-                case Send(to, message, otherwise) if (way := ways.get(type(message))) is not None:
+                case Send(to, message, otherwise) if (way := way_of(message)) is not None:
                     carried: Any = message
                     self._outbox.put(to, carried.hops, parcel, otherwise, way)
                 case Deliver(_, _, hops):

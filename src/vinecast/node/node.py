@@ -162,7 +162,8 @@ class Node:
             on_card=self._note_card,
         )
         readers.driver = self._driver
-        self._contents = Contents(readers, self._driver.counters)
+        driver = self._driver
+        self._contents = Contents(readers, driver.counters, driver.by_content, driver.want)
         self._driver.recall((session.on_us, session.last_us) for session in self._store.sessions())
         self._publisher = Publisher(
             identity,
@@ -331,8 +332,9 @@ class Node:
         with ``NodeConfig.holders`` others, or after ``publish_wait_s``, and says how many hold it. Another is
         sent once to those who are there, and kept by nobody.
         """
-        (data,), topic, headers = as_plain(topic, (payload,), headers)
-        return await self.publisher.publish(topic, data, headers, durable)
+        name, events = as_plain(topic, (payload,), headers, self.driver.by_content)
+        data, said = next(events)
+        return await self.publisher.publish(name, data, said, durable)
 
     async def publish_all(
         self,
@@ -345,8 +347,8 @@ class Node:
 
         When one of them is refused, those before it have been published.
         """
-        found, topic, headers = as_plain(topic, payloads, headers)
-        return await self.publisher.publish_all(topic, found, headers, durable)
+        name, events = as_plain(topic, payloads, headers, self.driver.by_content)
+        return await self.publisher.publish_all(name, events, durable)
 
     # Subscribing.
 

@@ -24,6 +24,10 @@ class Participation(abc.ABC):
     events: LiveEvents
     streams: LiveStreams
     transport: Transport
+    _followed: set[str]
+    """Topics that it takes part in, and whose streams it reads."""
+    _wanted: set[str]
+    """Names that only ask for events: filters, and topics of schemas of which all is wanted."""
 
     @abc.abstractmethod
     def handle(self, event: Event) -> None:
@@ -41,41 +45,68 @@ class Participation(abc.ABC):
         """When the node is on line, as far as its log tells; nothing where that does not matter."""
         return self.system.regularity()
 
+    @property
+    def by_content(self) -> bool:
+        """Whether its system routes events by content."""
+        return self.system.carrier.by_content
+
     def subscribe(self, topics: Iterable[str], start: str = NOW) -> list[str]:
-        """Take part in these topics, with one new card for all, and read their streams from NOW or from the
-        EARLIEST event on; those for which there was room."""
-        mine, added = set(self.book.topics_of(ME)), []
-        room = CARD_BYTES_MAX - names_bytes(mine)
-        for topic in dict.fromkeys(topics):
-            if topic in mine:
-                added.append(topic)
-                continue
-            size = names_bytes((topic,))
-            number = self.book.topics.take(topic) if size <= room else None
-            if number is None:
-                continue
-            self.handle(Subscribe(number))
-            if self.system.subscribes(number):
-                self.book.take_up(number)  # what the profile now uses of the number is what we took
-                room -= size
-                added.append(topic)
-            else:
-                self.book.topics.leave(number)
-        if not mine.issuperset(added):
-            self._renew(mine.union(added))
+        """Take part in these topics, and read their streams from NOW or from the EARLIEST event on; those for
+        which there was room."""
+        added = self._take_up(topics)
+        self._followed.update(added)
         for topic in added:
             self.streams.follow(topic, start)
         return added
 
     def unsubscribe(self, topic: str) -> None:
         """Leave a topic."""
-        number = self.book.topics.number_of(topic)
-        if number is not None and topic in self.book.topics_of(ME):
-            self.handle(Unsubscribe(number))
+        if topic in self._followed:
+            self._followed.discard(topic)
             self.streams.unfollow(topic)
+            self._give_up(topic)
+
+    def want(self, names: Iterable[str], no_longer: Iterable[str] = ()) -> set[str]:
+        """Have events brought that these names ask for, filters and topics, and no longer those of others; no
+        stream is followed. Those for which there was room."""
+        for name in no_longer:
+            self._wanted.discard(name)
+            self._give_up(name)
+        added = set(self._take_up(names))
+        self._wanted |= added
+        return added
+
+    def _take_up(self, names: Iterable[str]) -> list[str]:
+        """Subscribe to these, with one new card for all; those for which there was room."""
+        mine, added = set(self.book.names_of(ME)), []
+        room = CARD_BYTES_MAX - names_bytes(mine)
+        for name in dict.fromkeys(names):
+            if name in mine:
+                added.append(name)
+                continue
+            size = names_bytes((name,))
+            number = self.book.topics.take(name) if size <= room else None
+            if number is None:
+                continue
+            self.handle(Subscribe(number))
+            if self.system.subscribes(number):
+                self.book.take_up(number)  # what the profile now uses of the number is what we took
+                room -= size
+                added.append(name)
+            else:
+                self.book.topics.leave(number)
+        if not mine.issuperset(added):
+            self._renew(mine.union(added))
+        return added
+
+    def _give_up(self, name: str) -> None:
+        """Leave a topic or a filter, unless it is still of use."""
+        number = self.book.topics.number_of(name)
+        if number is not None and name not in self._wanted and name not in self._followed:
+            self.handle(Unsubscribe(number))
             self.system.keep_topic(number)
             self.book.give_up(number)
-            self._renew(set(self.book.topics_of(ME)) - {topic})
+            self._renew(set(self.book.names_of(ME)) - {name})
 
     def publish(self, hand: Iterable[Sealed]) -> list[int]:
         """Send events of one's own, outside of streams, on their way; how many peers each was handed to."""
@@ -88,7 +119,7 @@ class Participation(abc.ABC):
 
     def subscribes(self, topic: str) -> bool:
         """Whether the node takes part in a topic."""
-        return topic in self.book.topics_of(ME)
+        return topic in self._followed
 
     def is_ready(self, topic: str) -> bool:
         """Whether an event on a topic would reach this node."""
@@ -103,9 +134,11 @@ class Participation(abc.ABC):
     def neighbours(self) -> dict[str, tuple[bytes, bytes]]:
         """Topic → the ids of those next to the node in it, below and above; empty where there is nobody."""
         found = {}
-        for topic in self.book.profiles.topics_of(ME).tolist():
-            name, nearest = self.book.topics.names[topic], self.system.neighbours(topic)
-            assert name is not None
+        for name in self.book.topics_of(ME):
+            topic = self.book.topics.number_of(name)
+            if topic is None:
+                continue
+            nearest = self.system.neighbours(topic)
             lower, higher = (b"" if peer == NOBODY else self.book.id_of(peer) for peer in nearest)
             found[name] = lower, higher
         return found

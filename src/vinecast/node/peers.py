@@ -23,6 +23,7 @@ from vinecast.core.errors import InputError, RemoteError
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import GAPS_UNKNOWN, Profiles, Table, place_of
 from vinecast.node.address import Address
+from vinecast.node.content_names import is_filter, read_name
 from vinecast.node.peers_regular import RegularBook
 from vinecast.node.topic_numbers import TopicNumbers
 from vinecast.node.topics import is_topic
@@ -95,6 +96,8 @@ class PeerBook:
         """Where peers are: the first 64 bits of their ids. [peer]"""
         self.on_topics: Callable[[int], object] | None = None
         """Told whenever another peer's topics were replaced."""
+        self.has_filters = False
+        """Whether cards have filters among their topics."""
         self.regular = RegularBook(self.profiles, slots) if slots else None
         self.topics = TopicNumbers(topics)
         self.counters: Counter[str] = Counter()
@@ -170,7 +173,12 @@ class PeerBook:
         return self._addresses[number]
 
     def topics_of(self, number: int) -> tuple[str, ...]:
-        """What a peer subscribes to, in order."""
+        """The topics that a peer subscribes to, in order."""
+        names = self.names_of(number)
+        return tuple([name for name in names if not is_filter(name)]) if self.has_filters else names
+
+    def names_of(self, number: int) -> tuple[str, ...]:
+        """All that a peer subscribes to, topics and filters, in order."""
         card = self._cards[number]
         return card.topics if card is not None else ()
 
@@ -271,11 +279,14 @@ class PeerBook:
         topics = card.topics
         if names_bytes(topics) > CARD_BYTES_MAX:
             raise RemoteError("card too large")
-        if any(a >= b for a, b in pairwise(topics)) or not all(map(is_topic, topics)):
+        if any(a >= b for a, b in pairwise(topics)) or not all(map(self._is_name, topics)):
             raise RemoteError("malformed card")
         text = card_text(self._network, card.public, card.address, card.version, topics, card.pattern)
         if not self._verify(card.public, text, card.signature):
             raise RemoteError("forged card")
+
+    def _is_name(self, name: str) -> bool:
+        return is_topic(name) or (self.has_filters and read_name(name) is not None)
 
     def _hear_of_rings(self, number: int, card: Card, entry: Entry) -> None:
         """Take over coverage and gaps, unless somebody who heard from the peer later said so already."""

@@ -16,6 +16,7 @@ from vinecast.node.config import PATIENCE_PERIODS, NodeConfig
 from vinecast.node.keepers import keeper_key
 from vinecast.node.peers import ME, PeerBook
 from vinecast.node.system_live import NOT_TOLD, Host, LiveSystem
+from vinecast.node.ways import PlainWays
 from vinecast.node.wire import Gossip, Own, encode
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.cyclon import machine as cyclon
@@ -95,6 +96,7 @@ class LivePolderCast:
         scratch = _scratch_for(*room, threading.get_ident())
         self.machine = machine = _make_machine(own, seed, book, scratch)
         self.carrier = over_poldercast(machine)
+        self.ways = PlainWays(self.carrier.carries)
         self.codec = Codec(book, own.most, GOSSIP)
         self._host, self._book = host, book
         self._anycast = LiveAnycast(machine, self.codec, book, host)

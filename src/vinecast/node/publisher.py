@@ -73,32 +73,32 @@ class Publisher:
         return await receipt
 
     async def publish_all(
-        self, topic: str, payloads: Iterable[Payload], headers: Headers | None = None, durable: bool = True
+        self, topic: str, events: Iterable[tuple[Payload, Headers | None]], durable: bool = True
     ) -> list[Receipt]:
-        """See ``Node.publish_all``."""
+        """See ``Node.publish_all``. events: payloads and headers"""
         check_topic(topic)
         if durable:
-            return await self._publish_all(topic, payloads, headers)
+            return await self._publish_all(topic, events)
         receipts: list[Receipt] = []
         await self._search(topic)
-        for hand in _hands(map(_bytes_of, payloads)):
+        for hand in _hands(events):
             await self._wait_for_room(lambda: self._is_crowded(topic))
-            records = [await self._record(topic, data, headers) for data in hand]
+            records = [await self._record(topic, *event) for event in hand]
             receipts += self._send(seal_events(self._network, records, self._sign))
             await asyncio.sleep(0)
         return receipts
 
     async def _publish_all(
-        self, topic: str, payloads: Iterable[Payload], headers: Headers | None
+        self, topic: str, events: Iterable[tuple[Payload, Headers | None]]
     ) -> list[Receipt]:
         """Publish many events into a stream; so many at a time are without a receipt."""
         await self._visit(topic)
         receipts: list[asyncio.Future[Receipt]] = []
-        for hand in _hands(map(_bytes_of, payloads)):
+        for hand in _hands(events):
             while self._durable.outstanding >= OUTSTANDING_MAX:  # they get their receipts, late or not
                 await asyncio.sleep(LOOK_S)
             await self._wait_for_room(lambda: self._is_full(topic))
-            receipts += [self._durable.put(await self._record(topic, data, headers)) for data in hand]
+            receipts += [self._durable.put(await self._record(topic, *event)) for event in hand]
             self._durable.flush()
             await asyncio.sleep(0)
         return list(await asyncio.gather(*receipts))
@@ -190,12 +190,15 @@ def _bytes_of(payload: Payload) -> bytes:
     return payload.encode() if isinstance(payload, str) else bytes(payload)
 
 
-def _hands(payloads: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Payloads by the handful: many small ones, few large ones."""
-    hand: list[bytes] = []
+def _hands(
+    events: Iterable[tuple[Payload, Headers | None]],
+) -> Iterator[list[tuple[bytes, Headers | None]]]:
+    """Payloads and headers by the handful: many small ones, few large ones."""
+    hand: list[tuple[bytes, Headers | None]] = []
     size = 0
-    for data in payloads:
-        hand.append(data)
+    for payload, headers in events:
+        data = _bytes_of(payload)
+        hand.append((data, headers))
         size += len(data)
         if len(hand) >= HAND or size >= HAND_BYTES:
             yield hand

@@ -25,6 +25,7 @@ from vinecast.node.streams_codec import TableCodec
 from vinecast.node.streams_wire import encode_other
 from vinecast.node.system_live import NOT_TOLD, Host, LiveSystem
 from vinecast.node.trees_codec import DOWN, TreeCodec
+from vinecast.node.ways import PlainWays
 from vinecast.node.wire import TOPICS_MAX, Gossip, Own
 from vinecast.protocols.kademlia import MESSAGES as TABLE_MESSAGES
 from vinecast.protocols.kademlia import point_of
@@ -77,6 +78,7 @@ class LivePulsarCast:
         self.machine = PulsarCast(pulsarcast_config(config), seed, ME, book.profiles, validator)
         self.table, self._tree = self.machine.kademlia, self.machine.tree
         self.carrier = over_tree(self.machine, self._tree)
+        self.ways = PlainWays(self.carrier.carries)
         self.codec = Codec(book)
         self._host, self._book = host, book
         self._topics = CarriedTopics(book.topics, self._tree.branches.__contains__)

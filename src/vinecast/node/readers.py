@@ -28,13 +28,16 @@ class Readers:
         """Events that nobody read."""
         self.by_topic: dict[str, list[Subscription]] = {}
         """Topic → who reads it."""
+        self._routed: dict[str, list[Subscription]] = {}
+        """Topic → who has those of its events that the node's system brings for their content."""
         self._store, self._waiting, self._alone_cycles = store, waiting, alone_cycles
         self._expects = expects
         self._patterns: list[Subscription] = []
 
     def all(self) -> list[Subscription]:
         """All subscriptions."""
-        found = {id(one): one for readers in self.by_topic.values() for one in readers}
+        every = (*self.by_topic.values(), *self._routed.values())
+        found = {id(one): one for readers in every for one in readers}
         found |= {id(one): one for one in self._patterns}
         return list(found.values())
 
@@ -45,6 +48,10 @@ class Readers:
     ) -> Subscription:
         """See ``Node.subscribe``. ``wanted``: which events of the topic, if not all."""
         driver, pattern = self.driver, Pattern.parse(topic)
+        if wanted is not None and wanted.is_routed:
+            routed = Subscription(pattern, self._waiting, self._ready, self._close, None, wanted)
+            self._routed.setdefault(topic, []).append(routed)
+            return routed
         reading = Reading(driver.streams, start, consumer, pattern.is_plain)
         subscription = Subscription(pattern, self._waiting, self._ready, self._close, reading, wanted)
         if pattern.is_plain:
@@ -86,6 +93,11 @@ class Readers:
             subscription.wanted.close()
         if subscription in self._patterns:
             self._patterns.remove(subscription)
+        for topic, readers in list(self._routed.items()):
+            if subscription in readers:
+                readers.remove(subscription)
+                if not readers:
+                    del self._routed[topic]
         for topic, readers in list(self.by_topic.items()):
             if subscription in readers:
                 readers.remove(subscription)
@@ -107,7 +119,7 @@ class Readers:
         while waits:
             if not driver.joined.is_set() and driver.book.cycle < patience:
                 since = driver.book.cycle  # nobody has been met yet: whether anybody is there is not known
-            mine = [topic for topic, readers in self.by_topic.items() if subscription in readers]
+            mine = self._names_of(subscription)
             found = all(map(driver.is_ready, mine)) or (
                 driver.book.cycle - since >= self._alone_cycles
                 and all(driver.is_ready(topic) or driver.is_alone(topic) for topic in mine)
@@ -116,6 +128,12 @@ class Readers:
                 return
             if not await driver.next_cycle():
                 raise InputError("the node was closed before the subscription was ready")
+
+    def _names_of(self, subscription: Subscription) -> list[str]:
+        """What the node takes part in for a subscription."""
+        if subscription.wanted is not None and subscription.wanted.is_routed:
+            return sorted(subscription.wanted.names)
+        return [topic for topic, readers in self.by_topic.items() if subscription in readers]
 
     async def caught_up(self, topic: str) -> None:
         """See ``Node.caught_up``."""
@@ -133,17 +151,22 @@ class Readers:
 
     def take(self, sealed: Sealed, hops: int) -> None:
         """Give an event to its readers."""
-        readers = self.by_topic.get(sealed.record.topic)
+        topic = sealed.record.topic
+        self._offer(sealed, hops, [*self.by_topic.get(topic, ()), *self._routed.get(topic, ())])
+
+    def _offer(self, sealed: Sealed, hops: int, readers: list[Subscription]) -> None:
+        event = Event(sealed, hops)
         if not readers:
             self.unread += 1
-            return
-        event = Event(sealed, hops)
         for subscription in readers:
             if not subscription.offer(event):
                 self.driver.counters["dropped: reader too slow"] += 1
 
     def read(self, sealed: Sealed, hops: int, position: int) -> None:
-        """Give an event of a stream to its readers."""
+        """Give an event of a stream to its readers; at position 0, to those who have it for its content."""
+        if not position:
+            self._offer(sealed, hops, self._routed.get(sealed.record.topic, []))
+            return
         readers = self.by_topic.get(sealed.record.topic)
         if not readers:
             self.unread += 1

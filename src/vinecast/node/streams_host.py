@@ -62,4 +62,5 @@ class Listener(Protocol):
 
 
 Reader = Callable[[Sealed, int, int], object]
-"""Takes an event that is safe, how many links it travelled (−1: it was fetched), and its position."""
+"""Takes an event that is safe, how many links it travelled (−1: it was fetched), and its position;
+0 for one that came because of its content, and is not kept here."""

@@ -20,7 +20,6 @@ from vinecast.core.streams import Keep, Kept, SetFloor
 from vinecast.node import streams_wire as wire
 from vinecast.node.beginnings import Beginnings
 from vinecast.node.conduct import Misunderstanding
-from vinecast.node.events_live import UNKNOWN_WAY
 from vinecast.node.guests import Guests
 from vinecast.node.identity import verify
 from vinecast.node.keepers import LOOKUPS_A_PERIOD, Keepers, table_config
@@ -31,6 +30,7 @@ from vinecast.node.streams_host import Host, Listener, Reader, StreamPlace, Stre
 from vinecast.node.streams_outbox import StreamOutbox
 from vinecast.node.streams_volatile import VolatileStreams
 from vinecast.node.system_live import LiveSystem
+from vinecast.node.ways import UNKNOWN_WAY
 from vinecast.node.wire import Other
 from vinecast.protocols.kademlia import MESSAGES as TABLE_MESSAGES
 from vinecast.protocols.kademlia import Kademlia
@@ -57,7 +57,7 @@ from vinecast.protocols.streams import (
 from vinecast.protocols.streams import Keepers as KeptBy
 from vinecast.protocols.streams.machine import PERIOD
 from vinecast.protocols.streams.machine import TIMERS as REPAIR_TIMERS
-from vinecast.systems.durable import Durable, DurableEffect, DurableEvent, DurableInput, PublishSealed
+from vinecast.systems.durable import Durable, DurableEffect, DurableEvent, DurableInput, PublishSealed, Routed
 from vinecast.systems.notices import Pull
 
 TIMERS = frozenset({*REPAIR_TIMERS, TIMER, JOIN_TIMER, TIMEOUT_TIMER})
@@ -108,10 +108,10 @@ class LiveStreams:
         if system.table is not None:
             self.keepers.share(system.table, system.machine)
         self._host, self._system, self._book, self._reader = host, system, book, reader
-        self._carries = system.carrier.carries
+        self._ways = system.ways
         self._table_codec = TableCodec(system.codec)
         self._questions = Questions()
-        self._outbox = StreamOutbox(host.send_frame, self._carries)
+        self._outbox = StreamOutbox(host.send_frame, system.ways)
         self._beginnings = Beginnings()
         self._guests = Guests()
         self._unsafe: dict[bytes, tuple[str, int]] = {}
@@ -325,7 +325,7 @@ class LiveStreams:
 
     def _take_carried(self, peer: bytes, sender: int, frame: wire.Carried) -> None:
         way = frame.way
-        if way >= len(self._carries):
+        if way >= self._ways.count:
             raise RemoteError(UNKNOWN_WAY)
         if self.store.is_crowded:
             self._host.counters[TOO_MUCH] += len(frame.events)
@@ -342,7 +342,7 @@ class LiveStreams:
             if number is None:
                 self._host.refuse_topic(peer)
                 continue
-            carried = self._carries[way](number, sealed.number, frame.hops)
+            carried = self._ways.read(way, number, sealed, frame.hops)
             self._tell(Received(sender, DurableEvent(carried, sealed, frame.ack)))
 
     def _take_stream(self, peer: bytes, sender: int, frame: wire.StreamFrame) -> None:
@@ -424,6 +424,8 @@ class LiveStreams:
                 if hops < 0:
                     self._beginnings.fetched(sealed, self._host.now_us())
                 self._reader(sealed, hops, self._unsafe[sealed.cid][1])
+            case Routed(sealed, hops):
+                self._reader(sealed, hops, 0)
             case Acknowledged(cid, holders):
                 if self.listener is not None:
                     self.listener.held(cid, holders)

@@ -3,20 +3,20 @@ so do acknowledgements."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from vinecast.core.seals import Sealed
 from vinecast.node.outbox import Outbox, Parcel
 from vinecast.node.streams_wire import CIDS_MAX, Ack, Carried, encode_other
+from vinecast.node.ways import Ways
 from vinecast.node.wire import HOPS_MAX
 from vinecast.systems.durable import DurableEvent
 
 
 class StreamOutbox:
-    """One node's. ``send``: see ``Outbox``; ``carries``: the system's messages that carry events."""
+    """One node's. ``send``: see ``Outbox``; ``ways``: those of the system's events."""
 
-    def __init__(self, send: Callable[[int, bytes, int], bool], carries: Sequence[type[Any]]) -> None:
-        self._ways = {message: way for way, message in enumerate(carries)}
+    def __init__(self, send: Callable[[int, bytes, int], bool], ways: Ways) -> None:
+        self._ways = ways
         self._boxes = {ack: Outbox(send, partial(_frame, ack)) for ack in (False, True)}
         self._send = send
         self._parcels: dict[bytes, Parcel] = {}
@@ -33,7 +33,8 @@ class StreamOutbox:
 
     def put(self, peer: int, carried: DurableEvent, otherwise: int) -> None:
         """Have an event sent."""
-        way = self._ways[type(carried.carried)]
+        way = self._ways.way_of(carried.carried)
+        assert way is not None
         self._boxes[carried.ack].put(peer, carried.hops, self.parcel(carried.sealed), otherwise, way)
 
     def ack(self, peer: int, cids: Sequence[bytes]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vinecast.core.events import Effect, Event, Message
 from vinecast.core.machine import Machine
+from vinecast.node.ways import Ways
 from vinecast.node.wire import Gossip, Own
 from vinecast.protocols.kademlia import Kademlia
 from vinecast.systems.durable import Carrier
@@ -28,6 +29,7 @@ SYSTEMS: Mapping[str, str] = {
     "poldercast": "vinecast.node.poldercast_live",
     "pulsarcast": "vinecast.node.pulsarcast_live",
     "vitis": "vinecast.node.vitis_live",
+    "vinifera": "vinecast.node.vinifera_live",
 }
 """Name → the module that knows how, which is loaded when a node runs the system."""
 NOT_TOLD: Mapping[int, int] = {}
@@ -68,9 +70,7 @@ class LiveSystem(Protocol):
     """The system of one node."""
 
     carrier: Carrier
-    """The machine as streams see it. Which of its messages (``carrier.carries``) an event travels in stands
-    on the event's frame, as the message's place among them: its *way*. They all have the fields topic, event
-    and hops."""
+    """The machine as streams see it."""
     codec: "Codec"
     """Turns numbers into cards and back."""
     first_timer: str
@@ -85,6 +85,11 @@ class LiveSystem(Protocol):
     @property
     def machine(self) -> Machine:
         """What decides."""
+        ...
+
+    @property
+    def ways(self) -> Ways:
+        """Which of the machine's messages an event travels in."""
         ...
 
     @property

@@ -1,10 +1,12 @@
-"""Numbers for topics: machines deal in numbers, the wire in names."""
+"""Numbers for topics, and for filters: machines deal in numbers, the wire in names."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from vinecast.node.content_names import is_filter
 
 
 class TopicNumbers:
@@ -16,6 +18,8 @@ class TopicNumbers:
         self._room = room
         self._point_of: Callable[[str], int] | None = None
         self._points: NDArray[Any] = np.zeros(0, dtype=np.uint64)
+        self._on_take: Callable[[int, str], object] = lambda number, name: None
+        self._on_leave: Callable[[int], object] = lambda number: None
         self._uses: list[int] = []
         self._free: list[int] = []
 
@@ -23,6 +27,10 @@ class TopicNumbers:
         """Keep the points of all topics from now on, by number, for a system that asks where they are."""
         self._point_of, self._points = point_of, np.zeros(self._room, dtype=dtype)
         return self._points
+
+    def watch(self, on_take: Callable[[int, str], object], on_leave: Callable[[int], object]) -> None:
+        """Be told of every number that is given, and for which name, and of every one that is given back."""
+        self._on_take, self._on_leave = on_take, on_leave
 
     def number_of(self, name: str) -> int | None:
         """The number of a topic that somebody has."""
@@ -49,6 +57,7 @@ class TopicNumbers:
             self.numbers[name] = number
             if self._point_of is not None:
                 self._points[number] = self._point_of(name)
+            self._on_take(number, name)
         self._uses[number] += 1
         return number
 
@@ -58,10 +67,11 @@ class TopicNumbers:
         if self._uses[number] == 0:
             name = self.names[number]
             assert name is not None
+            self._on_leave(number)
             del self.numbers[name]
             self.names[number] = None
             self._free.append(number)
 
     def known(self) -> list[str]:
         """The names of all topics that somebody has, in order."""
-        return sorted(self.numbers)
+        return sorted(name for name in self.numbers if not is_filter(name))

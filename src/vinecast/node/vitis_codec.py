@@ -7,28 +7,21 @@ neighbour or the node itself proposes them.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import place_of
 from vinecast.node import vitis_wire as wire
-from vinecast.node.codec import ENTRIES_BYTES, Codec, weight_of
-from vinecast.node.conduct import Misunderstanding
+from vinecast.node.codec import Codec
 from vinecast.node.peers import ME, PeerBook
-from vinecast.node.wire import Entry
-from vinecast.protocols.cyclon.machine import CyclonAnswer, CyclonRequest
+from vinecast.node.tman_codec import TManCodec
+from vinecast.node.wire import Card, CardReference
 from vinecast.protocols.gateway.proposals import propose_oneself
-from vinecast.protocols.tman import TManAnswer, TManEcho, TManProfile, TManRequest
+from vinecast.protocols.tman import TManEcho
 from vinecast.systems.vitis import VitisProfiles
 
 NO_ROOM = "refused: too many gateways"
-_EXCHANGES: tuple[type[Any], ...] = (CyclonRequest, CyclonAnswer, TManRequest, TManAnswer)
-_NEVER = np.iinfo(np.int64).min
 
 
 class Strangers:
@@ -70,7 +63,7 @@ class Strangers:
         return len(self._free) < len(self._numbers)
 
 
-class VitisCodec:
+class VitisCodec(TManCodec[wire.Told]):
     """One node's. ``cards`` turns numbers of peers into cards, ``shared`` is what profiles say besides;
     ``wants(topic)``: whether the node subscribes."""
 
@@ -83,9 +76,9 @@ class VitisCodec:
         wants: Callable[[int], bool],
         counters: Counter[str],
     ) -> None:
-        self._cards, self._book, self._shared = cards, book, shared
+        super().__init__(cards, book)
+        self._shared = shared
         self._strangers, self._wants, self._counters = strangers, wants, counters
-        self._weighed = np.full(book.profiles.peers, _NEVER, dtype=np.int64)
         """In which cycle somebody last heard from a peer what its topics weigh. [peer]"""
         self._proposing: set[int] = set()
         """Who proposes others than itself, as far as it last said."""
@@ -97,7 +90,7 @@ class VitisCodec:
         """A peer's topics are others now."""
         self._shared.reset(peer)
         self._proposing.discard(peer)
-        self._weighed[peer] = _NEVER
+        self.forget(peer)
 
     def forget_strangers(self, neighbours: Iterable[int], proposed: Iterable[int]) -> None:
         """Let go of strangers whom nobody near proposes. Who is no neighbour will say anew what it proposes,
@@ -112,32 +105,15 @@ class VitisCodec:
 
     def pack(self, to: bytes, message: Message) -> wire.VitisFrame:
         """A message for a peer. Candidates that the book forgot meanwhile are left out."""
-        sent = self._cards.references(to)
-        sender = self._tell(ME, 0, sent)
-        assert sender is not None
-        found: Any = message
-        if isinstance(message, TManProfile | TManEcho):
+        found = self.tell(to, message)
+        if found.kind is None:
             named, rows = self._pack_proposals(self._book.number_of(to))
-            others = [(peer, age) for peer, age in _entries(found) if peer != ME]
-            met = self._tell_all(others, sent) if others else ()
-            return wire.Profile(isinstance(message, TManEcho), found.cycle, sender, named, rows, met)
-        kind = _EXCHANGES.index(type(message))
-        return wire.Exchange(kind, found.cycle, sender, self._tell_all(_entries(found), sent))
+            is_answer = isinstance(message, TManEcho)
+            return wire.Profile(is_answer, found.cycle, found.sender, named, rows, found.peers)
+        return wire.Exchange(found.kind, found.cycle, found.sender, found.peers)
 
-    def _tell(self, number: int, age: int, sent: dict[bytes, int]) -> wire.Told | None:
-        entry = self._book.describe(number, age, sent, rings=False) if number != NOBODY else None
-        if entry is None:
-            return None
-        return wire.Told(entry.card, entry.age, int(self._shared.weights.total[number]))
-
-    def _tell_all(self, entries: Iterable[tuple[int, int]], sent: dict[bytes, int]) -> tuple[wire.Told, ...]:
-        told, room = [], ENTRIES_BYTES
-        for number, age in entries:
-            one = self._tell(number, age, sent) if room > 0 else None
-            if one is not None:
-                told.append(one)
-                room -= weight_of(one.card)
-        return tuple(told)
+    def _told(self, number: int, card: Card | CardReference, age: int) -> wire.Told:
+        return wire.Told(card, age, int(self._shared.weights.total[number]))
 
     def _pack_proposals(self, to: int) -> tuple[tuple[bytes, ...], bytes]:
         """What this node proposes for the topics that a peer has too, but for itself."""
@@ -174,44 +150,22 @@ class VitisCodec:
 
     def read(self, peer: bytes, frame: wire.Exchange | wire.Profile) -> tuple[int, Message]:
         """Who a message of a peer is from, by number, and what it says; for the machine, at once."""
-        self._book.release()
-        sender = self._meet(frame.sender, peer)
-        if sender == NOBODY:
-            raise Misunderstanding("sender without a card")
-        if self._book.id_of(sender) != peer:
-            raise RemoteError("speaks for another peer")
+        sender = self.sender_of(peer, frame.sender)
         if isinstance(frame, wire.Exchange):
-            return sender, _EXCHANGES[frame.kind](frame.cycle, *self._meet_all(peer, frame.peers))
+            return sender, self.exchange(peer, frame.kind, frame.cycle, frame.peers)
         if self._book.has(sender, frame.sender.card.version):
             self._hear_proposals(sender, frame)
-        if not frame.is_answer:
-            return sender, TManProfile(frame.cycle, *_with(sender, (), ()))
-        return sender, TManEcho(frame.cycle, *_with(sender, *self._meet_all(peer, frame.met)))
+        return sender, self.profile(peer, sender, frame.is_answer, frame.cycle, frame.met)
 
-    def _meet_all(
-        self, peer: bytes, told: Iterable[wire.Told]
-    ) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
-        met = [(self._meet(one, peer), one.age) for one in told]
-        known = [one for one in met if one[0] != NOBODY]
-        numbers = np.array([number for number, _ in known], dtype=np.int32)
-        return numbers, np.array([age for _, age in known], dtype=np.uint16)
-
-    def _meet(self, told: wire.Told, teller: bytes) -> int:
-        """The number of whom a peer tells of; its weight is taken from whoever heard from it last."""
-        number = self._book.meet(Entry(told.card, told.age, b"", b""), teller)
-        if number not in (ME, NOBODY) and self._book.has(number, told.card.version):
-            when = self._book.cycle - told.age
-            if when >= self._weighed[number]:
-                self._weighed[number] = when
-                least = int(self._book.profiles.cnt[number])
-                self._shared.weights.total[number] = max(told.weight, least)
-        return number
+    def _hear(self, number: int, told: wire.Told) -> None:
+        least = int(self._book.profiles.cnt[number])
+        self._shared.weights.total[number] = max(told.weight, least)
 
     def _hear_proposals(self, sender: int, frame: wire.Profile) -> None:
         """Take over what a neighbour proposes, as far as it concerns this node."""
         if not frame.proposed and sender not in self._proposing:
             return
-        order, count = self._book.order_of(sender), len(self._book.topics_of(sender))
+        order, count = self._book.order_of(sender), len(self._book.names_of(sender))
         proposed = propose_oneself(sender, order.size)
         if frame.proposed:
             if len(frame.proposed) % wire.ROW.size:
@@ -238,13 +192,3 @@ class VitisCodec:
         if number == NOBODY:
             self._counters[NO_ROOM] += 1
         return number
-
-
-def _entries(message: Any) -> Iterable[tuple[int, int]]:
-    """Peers and their ages."""
-    return zip(message.peers.tolist(), message.ages.tolist(), strict=True)
-
-
-def _with(sender: int, peers: Iterable[int], ages: Iterable[int]) -> tuple[Any, Any]:
-    """Entries, the sender's own first."""
-    return np.array([sender, *peers], dtype=np.int32), np.array([0, *ages], dtype=np.uint16)

@@ -31,6 +31,7 @@ from vinecast.node.system_live import Host, LiveSystem
 from vinecast.node.topics import is_topic
 from vinecast.node.vitis_codec import Strangers, VitisCodec
 from vinecast.node.vitis_outbox import VitisOutbox
+from vinecast.node.ways import PlainWays
 from vinecast.node.wire import Gossip, Own
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.cyclon import machine as cyclon
@@ -91,6 +92,7 @@ class LiveVitis:
         )
         self.machine = machine = Vitis(own, seed, ME, profiles, scratch, shared)
         self.carrier = over_notices(machine)
+        self.ways = PlainWays(self.carrier.carries)
         self.codec = Codec(book)
         self._host, self._book, self._shared = host, book, shared
         self._strangers = Strangers(book, config.peers)

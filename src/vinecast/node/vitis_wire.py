@@ -17,7 +17,8 @@ from msgspec import Meta, Raw, Struct
 
 from vinecast.core.errors import RemoteError
 from vinecast.core.records import NUMBER_MAX
-from vinecast.node.config import VITIS_TABLE_MAX
+from vinecast.node.config import TABLE_MAX
+from vinecast.node.tman_codec import KINDS
 from vinecast.node.wire import (
     AGE_MAX,
     HOPS_MAX,
@@ -32,7 +33,7 @@ from vinecast.node.wire import (
 )
 from vinecast.systems.vitis_rules import WEIGHT_MAX
 
-PEERS_MAX = VITIS_TABLE_MAX + 32
+PEERS_MAX = TABLE_MAX + 32
 """Peers in one message: a table, and what Cyclon knows."""
 MET_MAX = 2
 NAMED_MAX = 4096
@@ -43,9 +44,6 @@ NUMBERS_MAX = 64
 ROW = struct.Struct(">HHHB")
 """A proposal: which topic of the sender's card; gateway and parent as places in ``named`` from 1 on, or
 0 for the sender itself; how far the gateway is."""
-
-KINDS = ("cyclon.request", "cyclon.answer", "tman.request", "tman.answer")
-"""What an exchange is of, by place."""
 
 Numbers = Annotated[
     tuple[Annotated[int, Meta(ge=0, le=NUMBER_MAX)], ...], Meta(min_length=1, max_length=NUMBERS_MAX)

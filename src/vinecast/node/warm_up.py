@@ -30,10 +30,12 @@ from vinecast.core.events import (
     TimerFired,
 )
 from vinecast.core.interest import make_scratch
+from vinecast.core.interests import make_filter
 from vinecast.core.machine import Machine
 from vinecast.core.profiles import Profiles
 from vinecast.core.regularity import Patterns
 from vinecast.core.rule import COMPILED, cache_folder
+from vinecast.core.schemas import Attribute, Schema
 from vinecast.node.config import NodeConfig
 from vinecast.protocols import rings_regular
 from vinecast.protocols.gravity import machine as gravity
@@ -42,10 +44,12 @@ from vinecast.systems.anycast import AnycastConfig
 from vinecast.systems.poldercast import PolderCast
 from vinecast.systems.poldercast_regular import PolderCastRegular, PolderCastRegularConfig
 from vinecast.systems.poldercast_regular_rings import RegularProfiles
+from vinecast.systems.vinifera import Vinifera, ViniferaConfig
+from vinecast.systems.vinifera_catalogue import Catalogue, ContentShared
 from vinecast.systems.vitis import Vitis, VitisConfig, VitisProfiles
 
 _MARK = "node-compiled"
-_PLAIN, _REGULAR, _VITIS = "poldercast", "poldercast-regular", "vitis"
+_PLAIN, _REGULAR, _VITIS, _VINIFERA = "poldercast", "poldercast-regular", "vitis", "vinifera"
 _NODES, _TOPICS, _CYCLES = 3, 4, 6
 _COMPILER = "libllvmlite"
 _TRIM_THRESHOLD, _TRIM_BYTES = -1, 64 * 1024  # of mallopt(3); ours
@@ -56,7 +60,7 @@ _done: set[str] = set()
 def _rules_of(config: NodeConfig) -> str:
     """Which rules a node needs; trees need none."""
     if config.system != "poldercast":
-        return _VITIS if config.system == "vitis" else ""
+        return config.system if config.system in (_VITIS, _VINIFERA) else ""
     return _PLAIN if config.slotting is None else _REGULAR
 
 
@@ -86,8 +90,9 @@ def _mark(rules: str) -> str:
 
 def _talk(rules: str) -> None:
     """Let some machines meet everything that can happen to them."""
-    if rules == _VITIS:
-        _gossip(_vitis_machines(), ["cyclon", "tman", PROFILE_TIMER])
+    if rules in (_VITIS, _VINIFERA):
+        made = _vitis_machines() if rules == _VITIS else _vinifera_machines()
+        _gossip(made, ["cyclon", "tman", PROFILE_TIMER])
         return
     machines = _poldercast_machines(rules == _REGULAR)
     _gossip(machines, ["cyclon", "grid", "vicinity", "victor", "rings", rings_regular.TIMER, gravity.TIMER])
@@ -144,6 +149,22 @@ def _vitis_machines() -> list[Vitis]:
     shared = VitisProfiles(profiles, np.arange(_TOPICS, dtype=np.int32))
     scratch = config.make_scratch(profiles)
     return [Vitis(config, node, node, profiles, scratch, shared) for node in range(_NODES)]
+
+
+def _vinifera_machines() -> list[Vinifera]:
+    profiles, config = _profiles(), ViniferaConfig()
+    schemas = [
+        Schema(name, (Attribute("x", "number", 0, 1), Attribute("y", "number", 0, 1))) for name in "ab"
+    ]
+    ranges: list[dict[str, tuple[object, object]]]
+    ranges = [{"x": (0, 0.5)}, {"x": (0.2, 0.9), "y": (0, 0.5)}, {"y": (0.1, 0.2)}, {"x": (0.3, 0.4)}]
+    catalogue = Catalogue(schemas, (make_filter(schemas[1], found) for found in ranges))
+    shared = ContentShared(profiles, catalogue, catalogue.attributes)
+    for node in range(_NODES):
+        shared.contents[node] = 0.35, 0.15
+        shared.describe(node)
+    scratch = config.make_scratch(profiles)
+    return [Vinifera(config, node, node, profiles, scratch, shared) for node in range(_NODES)]
 
 
 def _poldercast_machines(regular: bool) -> list[PolderCast]:

@@ -25,7 +25,7 @@ PATTERN_BYTES_MAX = 252
 HOPS_MAX = 32_000
 EVENTS_MAX = 64
 """Events in one frame (ours)."""
-WAY_MAX = 7
+WAY_MAX = 127
 AGE_MAX = 65_535
 CYCLE_MAX = VERSION_MAX = 2**63 - 1
 
@@ -37,7 +37,7 @@ Signature = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATU
 Version = Annotated[int, Meta(ge=0, le=VERSION_MAX)]
 Cycle = Annotated[int, Meta(ge=0, le=CYCLE_MAX)]
 Way = Annotated[int, Meta(ge=0, le=WAY_MAX)]
-"""Which of its system's messages an event travels in; most have one."""
+"""Which of its system's messages an event travels in (``node/ways``)."""
 Topic = Annotated[str, Meta(min_length=1, max_length=TOPIC_CHARS)]
 
 

@@ -114,6 +114,14 @@ class PublishSealed:
 
 
 @dataclass(frozen=True, slots=True)
+class Routed:
+    """Effect: an event of a stream is here because the carrier found that it is wanted; it is not kept."""
+
+    sealed: Sealed
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
 class Carrier:
     """What carries events, and what must be known of it."""
 
@@ -124,10 +132,14 @@ class Carrier:
     """(topic, now) -> the peers next to this node in the topic's overlay."""
     came: Callable[[int, int], object] = lambda event, now_us: None
     """(event, now): an event that is sent to the machine is here already, and will not be brought to it."""
+    publishes: Callable[[Sealed], object] = lambda sealed: None
+    """Told of every event before the application publishes it."""
+    by_content: bool = False
+    """Whether it also brings events of streams that the node does not follow, since they match a filter."""
 
 
 DurableInput = Event | Kept | Follow | Unfollow | Lower | Keepers | Providers | Met | PublishSealed
-DurableEffect = Effect | Keep | SetFloor | Hand | Acknowledged | Provide | FindProviders
+DurableEffect = Effect | Keep | SetFloor | Hand | Routed | Acknowledged | Provide | FindProviders
 
 
 class Durable:
@@ -265,6 +277,7 @@ class Durable:
         if number is None:
             return effects
         self._travel(sealed)
+        self.carrier.publishes(sealed)
         return effects + self._carry(Publish(number, self._event_of(sealed)))
 
     # Gap repair's side.
@@ -321,6 +334,8 @@ class Durable:
                     sealed = self._travelling.get(number)
                     if sealed is not None and sealed.record.height == 0:
                         mapped.append(Hand(sealed, hops))
+                    elif sealed is not None and self.carrier.by_content:
+                        mapped.append(Routed(sealed, hops))
                 case _:
                     mapped.append(effect)
         return mapped

@@ -1,13 +1,18 @@
 """Carriers of durable streams: for each, its messages that carry events, and who is next to a node in a
 topic."""
 
+from collections.abc import Callable, Sequence
+
 from vinecast.core.machine import NOBODY, Machine
 from vinecast.core.profiles import row_of
+from vinecast.core.seals import Sealed
 from vinecast.protocols.multicast_tree import MulticastTree, TreeEvent, TreePublish
 from vinecast.systems.durable import Carrier
 from vinecast.systems.notices import PulledEvent, SeekingEvent
+from vinecast.systems.on_notices import OnNotices
 from vinecast.systems.on_tman import OnTMan
 from vinecast.systems.poldercast import PolderCast, PolderCastEvent
+from vinecast.systems.vinifera_events import ContentEvent, ContentSystem
 
 STRANGERS = 8
 """Subscribers beside the ring's that are taken for neighbours (ours)."""
@@ -42,9 +47,19 @@ def over_tree(machine: Machine, tree: MulticastTree) -> Carrier:
     return Carrier(machine, (TreeEvent, TreePublish), neighbours)
 
 
-def over_notices(machine: OnTMan) -> Carrier:
-    """Notices, as Vitis has them: events are asked for. Neighbours in a topic are those who subscribe to it,
-    and some more whom Cyclon knows."""
+def over_notices(machine: OnNotices) -> Carrier:
+    """Notices, as Vitis has them: events are asked for."""
+    return Carrier(machine, (PulledEvent, SeekingEvent), _near(machine), machine.notices.note)
+
+
+def over_content(machine: ContentSystem, publishes: Callable[[Sealed], object]) -> Carrier:
+    """Ways of content, as Vinifera has them. Who reads a stream asks for all of its topic; who wants some of
+    it only has its events as they come by."""
+    return Carrier(machine, (ContentEvent,), _near(machine), publishes=publishes, by_content=True)
+
+
+def _near(machine: OnTMan) -> Callable[[int, int], Sequence[int]]:
+    """Neighbours in a topic are those who subscribe to it, and some more whom Cyclon knows."""
     profiles = machine.profiles
 
     def neighbours(topic: int, now_us: int) -> list[int]:
@@ -52,4 +67,4 @@ def over_notices(machine: OnTMan) -> Carrier:
         strangers = [peer for peer in others if row_of(table, peer, topic) >= 0][:STRANGERS]
         return list(dict.fromkeys([*machine.interested(topic), *strangers]))
 
-    return Carrier(machine, (PulledEvent, SeekingEvent), neighbours, machine.notices.note)
+    return neighbours

@@ -48,7 +48,7 @@ from vinecast.protocols.streams import (
     Unfollow,
 )
 from vinecast.protocols.streams.machine import PERIOD
-from vinecast.systems.durable import Carrier, Durable, DurableEffect, DurableInput, PublishSealed
+from vinecast.systems.durable import Carrier, Durable, DurableEffect, DurableInput, PublishSealed, Routed
 from vinecast.systems.durable_carriers import over_poldercast
 from vinecast.systems.poldercast import PolderCast, PolderCastConfig
 
@@ -326,6 +326,8 @@ class SimulatedDurable:
                 return self._write()
             case Hand(sealed, hops):
                 return self._consume(sealed, self.disk.position_of(sealed.cid), hops)
+            case Routed(sealed, hops):
+                return self._consume(sealed, 0, hops)
             case Acknowledged(cid, holders):
                 self._checker.acknowledged(cid, holders)
                 return []

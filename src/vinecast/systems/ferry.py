@@ -17,7 +17,7 @@ from vinecast.protocols.small_world.rules import far_from
 from vinecast.systems.vinifera import content_profiles_of
 from vinecast.systems.vinifera_catalogue import CIRCLE, Catalogue, Content, ContentProfiles
 from vinecast.systems.vinifera_events import ContentConfig, ContentSystem
-from vinecast.systems.vinifera_rules import Ranges, select_neighbours
+from vinecast.systems.vinifera_rules import select_neighbours
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +54,24 @@ class Ferry(ContentSystem):
     ) -> None:
         self.config = config
         self._places = places
-        super().__init__("ferry", config, seed, me, profiles, scratch)
+        super().__init__("ferry", config, seed, me, profiles, scratch, profiles.shared)
 
     def _select(self, count: int) -> int:
-        known = self.content_profiles
-        ranges = Ranges(known.range_low, known.range_high, known.ranges, known.constrained)
         return select_neighbours(
             self.me, self.seed, self.config.long_links, 0, count, self._table_size, self.profiles.table,
-            ranges, self._scratch,
+            self.shared.ranges, self._scratch,
         )  # fmt: skip
 
     def _wanted(self, number: int) -> Wanted:
-        schema = int(self.catalogue.schema_of[number])
         here = int(self.profiles.place[self.me])
         at = min(
-            range(self.catalogue.first[schema], self.catalogue.first[schema + 1]),
+            (span.attribute for span in self.filters.spans(number)),
             key=lambda attribute: far_from(self._places[attribute], here, CIRCLE),
         )
         return Wanted(at, number, self._places[at], self._places[at])
 
     def _place(self, content: Content, attribute: int) -> int:
-        return self._places[content.first + attribute]
+        return self._places[content.attributes[attribute]]
 
 
 def ferry_machines(config: FerryConfig, seed: int, profiles: Profiles) -> Callable[[int], Ferry]:

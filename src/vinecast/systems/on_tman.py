@@ -1,9 +1,9 @@
-"""A system on a table of neighbours that T-Man builds: what Vitis, RVR and OPT have in common (S2 §3.6).
+"""A system on a table of neighbours that T-Man builds: what all systems of S2 have in common (§3.6, §4.2).
 
-Cyclon samples, T-Man chooses from the sample and from what neighbours tell, profiles keep the table fresh,
-and events travel by notices along links that the system names. A cycle has three moments: at its beginning
-profiles are refreshed and Cyclon asks; after a third of it tables are exchanged; after two thirds profiles,
-and whatever the system builds from them.
+Cyclon samples, T-Man chooses from the sample and from what neighbours tell, profiles keep the table fresh.
+A cycle has three moments: at its beginning profiles are refreshed and Cyclon asks; after a third of it tables
+are exchanged; after two thirds profiles, and whatever the system builds from them. How events travel, a
+system says (``on_notices``, ``vinifera_events``).
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.config import check, limited
+from vinecast.core.config import check
 from vinecast.core.errors import InputError
 from vinecast.core.events import (
     Count,
@@ -29,7 +29,7 @@ from vinecast.core.events import (
     Unsubscribe,
 )
 from vinecast.core.interest import TOPICS_MAX, Scratch, make_scratch
-from vinecast.core.machine import NOBODY, SECOND_US
+from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles, row_of
 from vinecast.core.silence import SilenceMemory
 from vinecast.core.view import Ages, Peers
@@ -37,8 +37,6 @@ from vinecast.protocols.cyclon import Cyclon, CyclonConfig
 from vinecast.protocols.cyclon import machine as cyclon
 from vinecast.protocols.tman import TMan, TManAnswer, TManConfig, TManEcho, TManProfile, TManRequest
 from vinecast.protocols.tman import machine as tman
-from vinecast.systems import notices
-from vinecast.systems.notices import Notice, Notices, Pull, PulledEvent, SeekingEvent
 from vinecast.systems.plain import OwnTopics
 from vinecast.systems.recent import RecentEvents, Remembering
 
@@ -47,10 +45,8 @@ Topics = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class OnTManConfig(Remembering):
-    """The two layers below, and how events are remembered and pulled."""
+    """The two layers below, and how events are remembered."""
 
-    pull_timeout_s: float = limited(1.0, at_least=0.001, at_most=86400.0)
-    """Seconds after which an event is asked for elsewhere (ours)."""
     cyclon: CyclonConfig = field(default_factory=CyclonConfig)
     """The peer sampling service (S2 §3.6 has Newscast; any will do, §3.2)."""
     tman: TManConfig = field(default_factory=TManConfig)
@@ -83,7 +79,7 @@ class OnTManConfig(Remembering):
 
 
 class OnTMan:
-    """The machine, but for the choice of neighbours and the links of events."""
+    """The machine, but for the choice of neighbours and the ways of events."""
 
     def __init__(
         self, name: str, config: OnTManConfig, seed: int, me: int, profiles: Profiles, scratch: Scratch
@@ -100,8 +96,8 @@ class OnTMan:
         self._scratch = scratch
         self._silence = SilenceMemory()
         self._topics = OwnTopics(profiles, me, name)
-        self._routes: dict[int, list[int]] = {}
-        self._routed_at = -1
+        self.recent = RecentEvents(config.remembered, config.remember_us, name)
+        """Which events came by lately."""
         self.tman = TMan(
             config.tman,
             seed,
@@ -114,17 +110,6 @@ class OnTMan:
             config.period_us // 3,
             self._meet,
         )
-        recent = RecentEvents(config.remembered, config.remember_us, name)
-        self.notices = Notices(
-            name,
-            recent,
-            round(config.pull_timeout_s * SECOND_US),
-            config.remembered,
-            self.subscribes,
-            self._route,
-            self._next_hop,
-            self._note_event,
-        )
 
     # What a system decides.
 
@@ -132,19 +117,8 @@ class OnTMan:
         """Choose the table among the scratch's first ``count`` candidates (S2 Algorithm 4)."""
         raise NotImplementedError
 
-    def _links(self, topic: int) -> list[int]:
-        """Whom the events of a topic go to."""
-        raise NotImplementedError
-
     def _meet(self, who: int, peers: Peers, ages: Ages, met: Peers, met_ages: Ages) -> None:
         """Keep those of the peers that ``who`` should meet."""
-
-    def _next_hop(self, topic: int) -> int:
-        """Who is next on the way to a topic's rendezvous."""
-        return NOBODY
-
-    def _note_event(self, topic: int) -> None:
-        """An event of one of its topics is here."""
 
     def _refresh(self) -> None:
         """A cycle begins: say in the profile what there is to say."""
@@ -163,18 +137,6 @@ class OnTMan:
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
-        match event:
-            case Received(sender, Notice() | Pull() | PulledEvent() | SeekingEvent() as message):
-                if not 0 <= message.topic < self.profiles.topic_ids.size:
-                    return [Count(f"{self._name}.unknown_topics")]
-                return self.notices.hear(sender, message, now_us)
-            case Publish(topic, number):
-                if not 0 <= topic < self.profiles.topic_ids.size:
-                    return [Count(f"{self._name}.unknown_topics")]
-                return self.notices.publish(topic, number, now_us)
-            case TimerFired(name) if name == notices.TIMER:
-                return self.notices.wake(now_us)
-        self._routes.clear()
         match event:
             case Received(_, TManRequest() | TManAnswer() | TManProfile() | TManEcho()):
                 return self.tman.handle(event, now_us)
@@ -195,16 +157,12 @@ class OnTMan:
                 return self.cyclon.handle(event, now_us) + self.tman.handle(event, now_us)
             case Start():
                 self._silence.clear()  # who was silent before a restart may be back
-                self.notices.clear()
                 self._start()
                 return self.cyclon.handle(event, now_us) + self.tman.handle(event, now_us)
+            case Publish():
+                return [Count(f"{self._name}.unexpected")]
             case TimerFired() | Stop():
                 return self.cyclon.handle(event, now_us) + self.tman.handle(event, now_us)
-
-    @property
-    def recent(self) -> RecentEvents:
-        """Which events came by lately."""
-        return self.notices.recent
 
     def has_seen(self, event: int) -> bool:
         """Whether an event came by lately."""
@@ -222,22 +180,12 @@ class OnTMan:
         """Everybody in a view, linked, asked or remembered as silent: whose numbers must stay theirs."""
         silent = self._silence.table.peers[0].tolist()
         known = {*self.cyclon.peers.tolist(), *silent, *self.tman.neighbours(), *self.tman.told_of()}
-        return (known | self.notices.peers() | {self.cyclon.partner, self.tman.partner}) - {NOBODY}
+        return (known | {self.cyclon.partner, self.tman.partner}) - {NOBODY}
 
     def interested(self, topic: int) -> list[int]:
         """The neighbours that subscribe to a topic."""
         table = self.profiles.table
         return [peer for peer in self.neighbours() if row_of(table, peer, topic) >= 0]
-
-    def _route(self, topic: int) -> list[int]:
-        """The links of a topic, found anew when anything has changed."""
-        if self._routed_at != self.profiles.changes:
-            self._routed_at = self.profiles.changes
-            self._routes.clear()
-        route = self._routes.get(topic)
-        if route is None:
-            route = self._routes[topic] = self._links(topic)
-        return route
 
     def _sample(self) -> tuple[Peers, Ages]:
         return self.cyclon.peers, self.cyclon.ages

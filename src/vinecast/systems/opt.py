@@ -14,12 +14,12 @@ from vinecast.core.config import check, limited
 from vinecast.core.interest import Scratch
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Profiles, row_of
-from vinecast.systems.on_tman import OnTMan, OnTManConfig
+from vinecast.systems.on_notices import OnNotices, OnNoticesConfig
 from vinecast.systems.opt_rules import select_covering
 
 
 @dataclass(frozen=True, slots=True)
-class OptConfig(OnTManConfig):
+class OptConfig(OnNoticesConfig):
     """The layers below, and how well topics are covered."""
 
     coverage: int = limited(3, at_least=1, at_most=100)
@@ -30,10 +30,10 @@ class OptConfig(OnTManConfig):
 
     def __post_init__(self) -> None:
         check(self)
-        OnTManConfig.__post_init__(self)
+        OnNoticesConfig.__post_init__(self)
 
 
-class Opt(OnTMan):
+class Opt(OnNotices):
     """The machine. ``profiles`` is the table of peers, ``scratch`` working memory that machines may share."""
 
     def __init__(self, config: OptConfig, seed: int, me: int, profiles: Profiles, scratch: Scratch) -> None:
@@ -41,7 +41,7 @@ class Opt(OnTMan):
         self.config = config
 
     def neighbours(self) -> list[int]:
-        """See ``OnTMan``; no more than the bound, its own choice first."""
+        """See ``OnNotices``; no more than the bound, its own choice first."""
         near = super().neighbours()
         return near[: self.config.tman.table_size] if self.config.bounded else near
 

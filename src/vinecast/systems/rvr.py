@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from vinecast.core.events import Effect
 from vinecast.core.interest import Scratch
 from vinecast.core.profiles import Profiles
-from vinecast.systems.on_tman import OnTManConfig
+from vinecast.systems.on_notices import OnNoticesConfig
 from vinecast.systems.vitis import Rendezvous, VitisProfiles
 
 
 @dataclass(frozen=True, slots=True)
-class RvrConfig(OnTManConfig):
+class RvrConfig(OnNoticesConfig):
     """The layers below; all of the table but the ring's two entries are long links."""
 
     @property

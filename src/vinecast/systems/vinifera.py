@@ -26,9 +26,9 @@ from vinecast.core.profiles import Profiles
 from vinecast.protocols.content_table import ContentRequest, Wanted
 from vinecast.protocols.load_balance import LoadBalance, ShiftAsk, ShiftGrant
 from vinecast.protocols.order_ring import predecessor, successor
-from vinecast.systems.vinifera_catalogue import CIRCLE, Content, ContentProfiles
+from vinecast.systems.vinifera_catalogue import CIRCLE, Content, ContentProfiles, ContentShared
 from vinecast.systems.vinifera_events import ContentConfig, ContentSystem
-from vinecast.systems.vinifera_rules import Ranges, select_neighbours, select_primary
+from vinecast.systems.vinifera_rules import select_neighbours, select_primary
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +53,22 @@ class ViniferaConfig(ContentConfig):
 
 
 class Vinifera(ContentSystem):
-    """The machine. ``profiles`` is the table of peers, ``scratch`` working memory that machines may share."""
+    """The machine. ``profiles`` is the table of peers, ``shared`` what they say besides; ``scratch`` is
+    working memory that machines may share."""
 
     def __init__(
-        self, config: ViniferaConfig, seed: int, me: int, profiles: ContentProfiles, scratch: Scratch
+        self,
+        config: ViniferaConfig,
+        seed: int,
+        me: int,
+        profiles: Profiles,
+        scratch: Scratch,
+        shared: ContentShared,
     ) -> None:
         self.config = config
         self.primary = 0
         self.balance = LoadBalance(config.beta, CIRCLE, self._wanted_within)
-        super().__init__("vinifera", config, seed, me, profiles, scratch)
+        super().__init__("vinifera", config, seed, me, profiles, scratch, shared)
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
@@ -72,32 +79,24 @@ class Vinifera(ContentSystem):
                 return self._move(sender, grant)
         return super().handle(event, now_us)
 
-    @property
-    def ranges(self) -> Ranges:
-        """What everybody wants, for rules."""
-        known = self.content_profiles
-        return Ranges(known.range_low, known.range_high, known.ranges, known.constrained)
-
     def _select(self, count: int) -> int:
         return select_neighbours(
             self.me, self.seed, self.config.long_links, self.primary, count, self._table_size,
-            self.profiles.table, self.ranges, self._scratch,
+            self.profiles.table, self.shared.ranges, self._scratch,
         )  # fmt: skip
 
     def _wanted(self, number: int) -> Wanted:
-        catalogue = self.catalogue
-        at, constrained = self.primary, catalogue.constrained[number]
-        if not constrained[at]:
-            first, end = (catalogue.first[int(catalogue.schema_of[number]) + i] for i in range(2))
-            spans = (catalogue.high[number] - catalogue.low[number]).tolist()
-            at = min(range(first, end), key=lambda attribute: spans[attribute])
-        return Wanted(at, number, int(catalogue.low[number, at]), int(catalogue.high[number, at]))
+        spans = self.filters.spans(number)
+        found = next((span for span in spans if span.attribute == self.primary and span.constrained), None)
+        if found is None:
+            found = min(spans, key=lambda span: span.high - span.low)
+        return Wanted(found.attribute, number, found.low, found.high)
 
     def _place(self, content: Content, attribute: int) -> int:
         return content.places[attribute]
 
     def _refresh(self) -> None:
-        self.content_profiles.load[self.me] = self.balance.load
+        self.shared.load[self.me] = self.balance.load
 
     def _start(self) -> None:
         super()._start()
@@ -105,7 +104,7 @@ class Vinifera(ContentSystem):
 
     def _build(self) -> list[Effect]:
         """Algorithms 8, 11 and 12."""
-        self.primary = select_primary(self.me, self.primary, self.tman.peers, self.ranges)
+        self.primary = select_primary(self.me, self.primary, self.tman.peers, self.shared.ranges)
         return super()._build() + self._balance()
 
     # Load.
@@ -118,7 +117,7 @@ class Vinifera(ContentSystem):
         after = successor(self.me, *self._near, self.profiles.table)
         if after == NOBODY or self.config.beta == 0:
             return []
-        place, load = self.profiles.place, self.content_profiles.load
+        place, load = self.profiles.place, self.shared.load
         return self.balance.consider(int(place[self.me]), after, int(place[after]), int(load[after]))
 
     def _let_move(self, sender: int, ask: ShiftAsk) -> list[Effect]:
@@ -140,7 +139,7 @@ def vinifera_machines(config: ViniferaConfig, seed: int, profiles: Profiles) -> 
     """Who makes the machine of each node of a simulated population."""
     known = content_profiles_of(profiles)
     scratch = config.make_scratch(known)
-    return lambda node: Vinifera(config, seed, node, known, scratch)
+    return lambda node: Vinifera(config, seed, node, known, scratch, known.shared)
 
 
 def content_profiles_of(profiles: Profiles) -> ContentProfiles:

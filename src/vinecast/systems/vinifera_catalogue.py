@@ -9,6 +9,7 @@ serves all.
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from vinecast.core.interests_index import FilterIndex
 from vinecast.core.profiles import PLACE_BITS, Profiles, place_of
 from vinecast.core.rule import rule
 from vinecast.core.schemas import Event, Schema
+from vinecast.systems.vinifera_rules import Ranges
 
 CACHED = 4096  # ours: events whose matching filters are at hand
 COVERED_MAX = 20_000  # ours: with more filters, which of them cover others is not looked for
@@ -29,18 +31,49 @@ VALUES = frozenset((int, float, str))
 """What values of events can be."""
 
 
+class Span(NamedTuple):
+    """What a filter wants of an attribute: places from the first to the last."""
+
+    attribute: int
+    low: int
+    high: int
+    constrained: bool
+    """Whether it says anything about the attribute; if not, the span is the whole circle."""
+
+
 class Content:
     """An event as a node handles it."""
 
-    __slots__ = ("first", "matching", "places")
+    __slots__ = ("attributes", "matching", "places")
 
-    def __init__(self, first: int, places: tuple[int, ...], matching: frozenset[int]) -> None:
-        self.first = first
-        """The number of its schema's first attribute."""
+    def __init__(self, attributes: Sequence[int], places: tuple[int, ...], matching: frozenset[int]) -> None:
+        self.attributes = attributes
+        """The attributes that it has, by number."""
         self.places = places
-        """Where it is on the circle, by each attribute of its schema."""
+        """Where it is on the circle, by each of them."""
         self.matching = matching
         """The filters that match it."""
+
+
+class Filters(Protocol):
+    """What a machine must know about filters and events, by number."""
+
+    @property
+    def attributes(self) -> int:
+        """Attributes have numbers below this one."""
+        ...
+
+    def spans(self, number: int) -> Sequence[Span]:
+        """What a filter wants; nothing if there is no such filter."""
+        ...
+
+    def wider(self, number: int) -> Sequence[int]:
+        """The other filters that match all that a filter matches."""
+        ...
+
+    def content(self, topic: int, event: Event) -> Content | None:
+        """What a node needs to know of an event; None if it makes no sense."""
+        ...
 
 
 class Catalogue:
@@ -77,6 +110,7 @@ class Catalogue:
         for index, rows in zip(self._index, self._rows, strict=True):
             for row in rows.tolist():
                 index.insert(self.filters[row])
+        self._spans = [self._spans_of(number) for number in range(len(self.filters))]
         self._wider: dict[int, tuple[int, ...]] | None = None
         self._found = lru_cache(CACHED)(self._find)
 
@@ -85,12 +119,21 @@ class Catalogue:
         """Of all schemas together."""
         return int(self.first[-1])
 
-    def content(self, schema: int, event: Event) -> Content | None:
-        """What a node needs to know of an event; None if it is none of the schema's, in its one form."""
+    def spans(self, number: int) -> Sequence[Span]:
+        """See ``Filters``: all attributes of a filter's schema."""
+        return self._spans[number] if 0 <= number < len(self._spans) else ()
+
+    def _spans_of(self, number: int) -> tuple[Span, ...]:
+        first, end = (self.first[int(self.schema_of[number]) + i] for i in range(2))
+        columns = (of[number, first:end].tolist() for of in (self.low, self.high, self.constrained))
+        return tuple(map(Span, range(first, end), *columns))
+
+    def content(self, topic: int, event: Event) -> Content | None:
+        """See ``Filters``: of a schema's event, in its one form. topic: the schema's number"""
         kinds = tuple(map(type, event))
-        if not 0 <= schema < len(self.schemas) or not VALUES.issuperset(kinds):
+        if not 0 <= topic < len(self.schemas) or not VALUES.issuperset(kinds):
             return None
-        return self._found(schema, event, kinds)
+        return self._found(topic, event, kinds)
 
     def _find(self, schema: int, event: Event, kinds: tuple[type, ...]) -> Content | None:
         """kinds: of the values, since 1, 1.0 and True are all the same to a cache"""
@@ -104,10 +147,10 @@ class Catalogue:
             return None
         numbers = self._rows[schema][self._index[schema].match(event)].tolist()
         places = tuple(place_of(int(point)) for point in found.points(event))
-        return Content(self.first[schema], places, frozenset(numbers))
+        return Content(range(self.first[schema], self.first[schema + 1]), places, frozenset(numbers))
 
-    def wider(self, number: int) -> tuple[int, ...]:
-        """The other filters that match all that a filter matches."""
+    def wider(self, number: int) -> Sequence[int]:
+        """See ``Filters``."""
         if self._wider is None:
             self._wider = self._cover()
         return self._wider.get(number, ())
@@ -146,21 +189,52 @@ def _holding(low: NDArray[np.uint64], high: NDArray[np.uint64], inner: int, oute
     return count
 
 
+class ContentShared:
+    """What profiles say besides filters, and what is published: one a table of profiles."""
+
+    def __init__(self, profiles: Profiles, filters: Filters, attributes: int) -> None:
+        """attributes: those with lower numbers count in the choice of friends"""
+        self._profiles, self.filters = profiles, filters
+        self.load: NDArray[np.int64] = np.zeros(profiles.peers, dtype=np.int64)
+        """[peer], what it has to do as an owner of values, when it last said"""
+        shape = profiles.peers, attributes
+        self.ranges = Ranges(
+            np.zeros((*shape, RANGES_MAX), dtype=np.int64),
+            np.zeros((*shape, RANGES_MAX), dtype=np.int64),
+            np.zeros(shape, dtype=np.int32),
+            np.zeros(shape, dtype=np.bool_),
+        )
+        """What all filters of a peer together want."""
+        self.contents: dict[int, Event] = {}
+        """What is in the events that the application publishes, by number."""
+
+    def describe(self, peer: int) -> None:
+        """Bring up to date what is known of a peer's ranges after its filters have changed."""
+        low, high, number, constrained = self.ranges
+        found: dict[int, list[tuple[int, int]]] = {}
+        constrained[peer] = False
+        for one in self._profiles.topics_of(peer).tolist():
+            for span in self.filters.spans(one):
+                if span.attribute < number.shape[1]:
+                    found.setdefault(span.attribute, []).append((span.low, span.high))
+                    constrained[peer, span.attribute] |= span.constrained
+        number[peer] = 0
+        for attribute, spans in found.items():
+            for place, (first, last) in enumerate(_joined(spans)):
+                low[peer, attribute, place], high[peer, attribute, place] = first, last
+                number[peer, attribute] = place + 1
+
+
 class ContentProfiles(Profiles):
-    """Profiles whose topics are filters; what they say besides, and what is published."""
+    """The profiles of a simulated population, whose topics are filters."""
 
     catalogue: Catalogue
-    load: NDArray[np.int64]
-    """[peer], what it has to do as an owner of values, when it last said"""
-    range_low: NDArray[np.int64]
-    range_high: NDArray[np.int64]
-    """[peer, attribute, range], what all its filters together want of an attribute, ascending"""
-    ranges: NDArray[np.int32]
-    """[peer, attribute], how many there are"""
-    constrained: NDArray[np.bool_]
-    """[peer, attribute], whether a filter of its says anything about the attribute"""
-    contents: dict[int, Event]
-    """What is in the events that the application publishes, by number."""
+    shared: ContentShared
+
+    @property
+    def contents(self) -> dict[int, Event]:
+        """What is in the events that the application publishes, by number."""
+        return self.shared.contents
 
     @classmethod
     def populate(cls, seed: int, catalogue: Catalogue, own: Sequence[Sequence[int]]) -> "ContentProfiles":
@@ -173,36 +247,16 @@ class ContentProfiles(Profiles):
         table.place = _spread_out(table.ids >> np.uint64(64 - PLACE_BITS))
         table.circle[0] = CIRCLE
         table.catalogue = catalogue
-        table.load = np.zeros(table.peers, dtype=np.int64)
-        shape = table.peers, catalogue.attributes
-        table.range_low = np.zeros((*shape, RANGES_MAX), dtype=np.int64)
-        table.range_high = np.zeros((*shape, RANGES_MAX), dtype=np.int64)
-        table.ranges = np.zeros(shape, dtype=np.int32)
-        table.constrained = np.zeros(shape, dtype=np.bool_)
-        table.contents = {}
+        table.shared = ContentShared(table, catalogue, catalogue.attributes)
         for peer in range(table.peers):
-            table.describe(peer)
+            table.shared.describe(peer)
         return table
 
-    def describe(self, peer: int) -> None:
-        """Bring up to date what is known of a peer's ranges after its filters have changed."""
-        rows = self.topics_of(peer)
-        self.constrained[peer] = self.catalogue.constrained[rows].any(axis=0)
-        for attribute in range(self.catalogue.attributes):
-            low, high = self.catalogue.low[rows, attribute], self.catalogue.high[rows, attribute]
-            found = _joined(low, high)
-            self.ranges[peer, attribute] = len(found)
-            for place, (first, last) in enumerate(found):
-                self.range_low[peer, attribute, place] = first
-                self.range_high[peer, attribute, place] = last
 
-
-def _joined(low: NDArray[np.int64], high: NDArray[np.int64]) -> list[tuple[int, int]]:
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Ranges without overlaps, ascending; of too many, those with the smallest gaps are joined."""
     found: list[tuple[int, int]] = []
-    for first, last in sorted(zip(low.tolist(), high.tolist(), strict=True)):
-        if last < first:
-            continue
+    for first, last in sorted(spans):
         if found and first <= found[-1][1] + 1:
             found[-1] = found[-1][0], max(found[-1][1], last)
         else:

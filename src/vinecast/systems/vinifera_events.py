@@ -17,15 +17,15 @@ from vinecast.core.config import check, limited
 from vinecast.core.events import Count, Deliver, Effect, Event, Observe, PeerLost, Publish, Received, Send
 from vinecast.core.interest import Scratch
 from vinecast.core.machine import NOBODY
+from vinecast.core.profiles import Profiles
 from vinecast.core.schemas import Event as Values
 from vinecast.core.trace import TraceKind
 from vinecast.core.view import Ages, Peers
 from vinecast.protocols.content_table import ContentRequest, ContentTable, Wanted
 from vinecast.protocols.order_ring import next_hop, predecessor, shower
 from vinecast.protocols.small_world import meet
-from vinecast.systems.notices import Notice, Pull, PulledEvent
 from vinecast.systems.on_tman import OnTMan, OnTManConfig, Topics
-from vinecast.systems.vinifera_catalogue import CIRCLE, Content, ContentProfiles
+from vinecast.systems.vinifera_catalogue import CIRCLE, Content, ContentShared
 
 HOPS_MAX = 1 << 20  # ours: hops that a copy can say it took
 
@@ -41,6 +41,8 @@ class ContentConfig(OnTManConfig):
     """Whether who wants an event also sends it to the neighbours whose profiles say that they do (ours)."""
     kept: int = limited(3, at_least=2, at_most=100)
     """Cycles for which a request lasts that is not repeated (ours)."""
+    requests: int = limited(1 << 20, at_least=1, at_most=1 << 24)
+    """Requests that a node has room for (ours)."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -71,11 +73,12 @@ class ContentSystem(OnTMan):
         config: ContentConfig,
         seed: int,
         me: int,
-        profiles: ContentProfiles,
+        profiles: Profiles,
         scratch: Scratch,
+        shared: ContentShared,
     ) -> None:
-        self.content_profiles = profiles
-        self.catalogue = profiles.catalogue
+        self.shared = shared
+        self.filters = shared.filters
         self.on_the_way, self.to_friends = config.on_the_way, config.to_friends
         """As configured; either may be changed while it runs."""
         self._table_size = config.tman.table_size
@@ -83,7 +86,9 @@ class ContentSystem(OnTMan):
         room = self._table_size + 2
         self._to = np.empty(room, dtype=np.int32)
         self._lows, self._highs = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
-        self.requests = ContentTable(self._parts, self.catalogue.wider, self._is_known, config.kept)
+        self.requests = ContentTable(
+            self._parts, self.filters.wider, self._is_known, config.kept, config.requests
+        )
         super().__init__(name, config, seed, me, profiles, scratch)
 
     # What a system decides.
@@ -108,8 +113,6 @@ class ContentSystem(OnTMan):
                 return self._hear(sender, message, now_us)
             case Received(sender, ContentRequest() as request):
                 return self.requests.hear(sender, request)
-            case Received(_, Notice() | Pull() | PulledEvent()):
-                return [Count(f"{self._name}.unexpected")]
             case Publish(topic, number):
                 return self._publish(topic, number, now_us)
             case PeerLost(peer):
@@ -162,7 +165,7 @@ class ContentSystem(OnTMan):
         self._before = NOBODY
 
     def _change_topics(self, before: Topics, after: Topics) -> None:
-        self.content_profiles.describe(self.me)
+        self.shared.describe(self.me)
 
     def _meet(self, who: int, peers: Peers, ages: Ages, met: Peers, met_ages: Ages) -> None:
         """The nearest on either side, for the ring."""
@@ -175,19 +178,25 @@ class ContentSystem(OnTMan):
         columns = (column[:count].tolist() for column in (self._to, self._lows, self._highs))
         return list(zip(*columns, strict=True))
 
+    def ring(self) -> list[int]:
+        """The next on the circle, going up and going down, as far as it knows: they stand first."""
+        return self.tman.table[:2].tolist()  # type: ignore[no-any-return]
+
+    def peers_in_use(self) -> set[int]:
+        """See ``OnTMan``."""
+        return (super().peers_in_use() | self.requests.peers() | {self._before}) - {NOBODY}
+
     def _is_known(self, wanted: Wanted) -> bool:
         attribute, number, low, high = wanted
-        if not 0 <= number < len(self.catalogue.filters):
+        if not 0 <= low <= high < CIRCLE:
             return False
-        first = self.catalogue.first
-        schema = int(self.catalogue.schema_of[number])
-        return bool(first[schema] <= attribute < first[schema + 1] and 0 <= low <= high < CIRCLE)
+        return any(span.attribute == attribute for span in self.filters.spans(number))
 
     # Events.
 
     def _publish(self, topic: int, number: int, now_us: int) -> list[Effect]:
-        values = self.content_profiles.contents.get(number)
-        content = None if values is None else self.catalogue.content(topic, values)
+        values = self.shared.contents.get(number)
+        content = None if values is None else self.filters.content(topic, values)
         if values is None or content is None:
             return [Count(f"{self._name}.unknown events")]
         effects: list[Effect] = [Observe(TraceKind.PUBLISHED, topic, number)]
@@ -197,7 +206,7 @@ class ContentSystem(OnTMan):
         return effects
 
     def _hear(self, sender: int, message: ContentEvent, now_us: int) -> list[Effect]:
-        content = self.catalogue.content(message.topic, message.values)
+        content = self.filters.content(message.topic, message.values)
         if content is None or not 0 <= message.attribute < len(content.places):
             return [Count(f"{self._name}.unknown events")]
         if not 0 <= message.hops < HOPS_MAX:
@@ -223,7 +232,7 @@ class ContentSystem(OnTMan):
 
     def _pass_up(self, up: int, message: ContentEvent, now_us: int) -> list[Effect]:
         """Towards the owner, once: what comes back is going round in circles, while the ring is broken."""
-        key = self._key(message, 1 + self.catalogue.attributes + message.attribute)
+        key = self._key(message.event, 1 + self.filters.attributes + message.attribute)
         if key in self.recent or not self.recent.take(key, now_us):
             reason = "going round" if key in self.recent else "memory full"
             return [
@@ -241,12 +250,12 @@ class ContentSystem(OnTMan):
         owner: bool,
         now_us: int,
     ) -> list[Effect]:
-        key = self._key(message, 1 + message.attribute)
+        key = self._key(message.event, 1 + message.attribute)
         if key in self.recent:
             return []
         if not self.recent.take(key, now_us):
             return self.recent.turned_away(message.topic, message.event, sender, message.hops)
-        attribute = content.first + message.attribute
+        attribute = content.attributes[message.attribute]
         to = self.requests.askers(attribute, content.matching, place)
         if self.to_friends and wants:
             known = set(to)
@@ -267,7 +276,7 @@ class ContentSystem(OnTMan):
 
     def _take(self, sender: int, message: ContentEvent, wants: bool, now_us: int) -> list[Effect]:
         topic, event, hops = message.topic, message.event, message.hops
-        key = self._key(message, 0)
+        key = self._key(message.event, 0)
         if key in self.recent:
             return [] if sender == NOBODY else [Observe(TraceKind.RECEIVED_AGAIN, topic, event, sender, hops)]
         if not self.recent.take(key, now_us):
@@ -279,10 +288,14 @@ class ContentSystem(OnTMan):
             effects.append(Deliver(topic, event, hops))
         return effects
 
-    def _key(self, message: ContentEvent, step: int) -> int:
+    def has_seen(self, event: int) -> bool:
+        """See ``OnTMan``."""
+        return self._key(event, 0) in self.recent
+
+    def _key(self, event: int, step: int) -> int:
         """What to remember of an event: 0 that it came; of all attributes, 1 + a that it was sent down by
         attribute a, and after those, that it was sent up."""
-        return message.event * (2 * self.catalogue.attributes + 1) + step
+        return event * (2 * self.filters.attributes + 1) + step
 
     def _copy(self, message: ContentEvent, up: bool) -> ContentEvent:
         return ContentEvent(

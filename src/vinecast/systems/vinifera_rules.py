@@ -24,7 +24,7 @@ _ZERO = word(0)
 
 
 class Ranges(NamedTuple):
-    """What everybody wants of every attribute, as rules take it (``ContentProfiles``)."""
+    """What everybody wants of every attribute, as rules take it (``ContentShared``)."""
 
     low: NDArray[np.int64]
     """[peer, attribute, range]"""

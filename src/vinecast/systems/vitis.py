@@ -31,14 +31,15 @@ from vinecast.protocols.gateway import Proposals, Proposed, propose
 from vinecast.protocols.gateway.proposals import propose_oneself
 from vinecast.protocols.relay_path import RelayPaths, RelayRequest
 from vinecast.protocols.small_world import meet, next_hop, topic_places
-from vinecast.systems.on_tman import OnTMan, OnTManConfig, Topics
+from vinecast.systems.on_notices import OnNotices, OnNoticesConfig
+from vinecast.systems.on_tman import Topics
 from vinecast.systems.vitis_rules import UNSEEN, WEIGHT_MAX, Weights, estimate_rates, select_neighbours
 
 Places = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class VitisConfig(OnTManConfig):
+class VitisConfig(OnNoticesConfig):
     """How the table is divided, and how far a gateway speaks for others."""
 
     long_links: int = limited(1, at_least=0, at_most=998)
@@ -49,7 +50,7 @@ class VitisConfig(OnTManConfig):
 
     def __post_init__(self) -> None:
         check(self)
-        OnTManConfig.__post_init__(self)
+        OnNoticesConfig.__post_init__(self)
         if self.long_links + 2 > self.tman.table_size:
             raise InputError(
                 f"long_links + 2 must be at most tman.table_size ({self.tman.table_size}), not "
@@ -85,13 +86,13 @@ class VitisProfiles:
         self.weights.total[peer] = topics * UNSEEN
 
 
-class Rendezvous(OnTMan):
+class Rendezvous(OnNotices):
     """Small-world tables and relay paths: what Vitis and RVR share."""
 
     def __init__(
         self,
         name: str,
-        config: OnTManConfig,
+        config: OnNoticesConfig,
         long_links: int,
         seed: int,
         me: int,
@@ -143,7 +144,7 @@ class Rendezvous(OnTMan):
         return set(self.relays.links(topic)) <= {self._next_hop(topic)}
 
     def peers_in_use(self) -> set[int]:
-        """See ``OnTMan``."""
+        """See ``OnNotices``."""
         return super().peers_in_use() | self.relays.peers()
 
     def _select(self, count: int) -> int:

@@ -1,12 +1,14 @@
 """The content routing table of one node."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from vinecast.core.events import Count, Effect, Send
 
-ENTRIES_MAX = 1 << 20  # ours: requests that a node keeps, at the most
+ENTRIES_MAX = 1 << 20
+"""Requests that a node keeps, at the most, if nothing else is said (ours)."""
 
 
 class Wanted(NamedTuple):
@@ -55,7 +57,7 @@ Parts = Callable[[int, int], Iterable[tuple[int, int, int]]]
 class ContentTable:
     """The table. ``parts`` divides a range among others; ``wider`` says which filters cover one;
     ``is_known`` whether there are such an attribute and filter; ``kept``: for how many cycles a request
-    lasts."""
+    lasts; ``room``: for how many there is room."""
 
     def __init__(
         self,
@@ -63,7 +65,9 @@ class ContentTable:
         wider: Callable[[int], Collection[int]],
         is_known: Callable[[Wanted], bool],
         kept: int,
+        room: int = ENTRIES_MAX,
     ) -> None:
+        self._room = room
         self._parts = parts
         self._wider = wider
         self._is_known = is_known
@@ -74,6 +78,8 @@ class ContentTable:
         self._asked: dict[tuple[int, int], list[tuple[int, int]]] = {}
         """(attribute, filter) -> the parts that were passed on in this cycle"""
         self._size = 0
+        self._uses: Counter[int] = Counter()
+        """filter -> how many entries it has"""
 
     def __len__(self) -> int:
         return self._size
@@ -81,6 +87,15 @@ class ContentTable:
     def clear(self) -> None:
         """Forget everything."""
         self._rows, self._asked, self._size = {}, {}, 0
+        self._uses.clear()
+
+    def asks_for(self, number: int) -> bool:
+        """Whether anybody asked for a filter."""
+        return number in self._uses
+
+    def peers(self) -> set[int]:
+        """Who asked for anything."""
+        return {peer for row in self._rows.values() for peer in row}
 
     def turn(self) -> None:
         """A cycle begins: what was not repeated for too long is forgotten."""
@@ -102,6 +117,9 @@ class ContentTable:
         for peer in peers:
             del row[peer]
         self._size -= len(peers)
+        self._uses[key[1]] -= len(peers)
+        if not self._uses[key[1]]:
+            del self._uses[key[1]]
         if not row:
             del self._rows[key]
 
@@ -130,9 +148,10 @@ class ContentTable:
         entry = self._rows.get((attribute, number), {}).get(sender)
         if entry is not None:
             entry.repeat(low, high, self._turn)
-        elif self._size < ENTRIES_MAX:
+        elif self._size < self._room:
             self._rows.setdefault((attribute, number), {})[sender] = _Entry(low, high, self._turn)
             self._size += 1
+            self._uses[number] += 1
         else:
             return False
         return True

@@ -9,6 +9,6 @@ own, and only then does the node move. Until everybody has asked the new owner, 
 one. The wrap-around that Algorithm 12 gets wrong is done by distances on the circle.
 """
 
-from vinecast.protocols.load_balance.machine import LoadBalance, Shift, ShiftAsk, ShiftGrant
+from vinecast.protocols.load_balance.machine import LOAD_MAX, LoadBalance, Shift, ShiftAsk, ShiftGrant
 
-__all__ = ["LoadBalance", "Shift", "ShiftAsk", "ShiftGrant"]
+__all__ = ["LOAD_MAX", "LoadBalance", "Shift", "ShiftAsk", "ShiftGrant"]

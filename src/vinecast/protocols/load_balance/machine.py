@@ -9,7 +9,8 @@ from vinecast.core.machine import NOBODY
 from vinecast.core.rule import rule
 
 LASTING = 4  # ours: a cycle's load counts for about so many cycles
-LOAD_MAX = 1 << 40  # ours
+LOAD_MAX = 1 << 40
+"""No load is said to be more (ours)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,98 @@
+"""Between Vinifera's messages and what travels of them: numbers become cards and names, and back."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from vinecast.core.errors import RemoteError
+from vinecast.core.events import Message
+from vinecast.node import vinifera_wire as wire
+from vinecast.node.codec import Codec
+from vinecast.node.content_filters import UNKNOWN, LiveFilters
+from vinecast.node.content_names import read_name
+from vinecast.node.peers import PeerBook
+from vinecast.node.tman_codec import TManCodec
+from vinecast.node.topics import is_topic
+from vinecast.node.wire import Card, CardReference
+from vinecast.protocols.content_table import Wanted
+from vinecast.protocols.tman import TManEcho
+from vinecast.systems.vinifera_catalogue import ContentShared
+
+
+class ViniferaCodec(TManCodec[wire.Told]):
+    """One node's. ``shared`` is what profiles say besides, ``filters`` knows the filters by number;
+    ``number_of(name)``: the number of a name, or None where there is no room for one more."""
+
+    def __init__(
+        self,
+        cards: Codec,
+        book: PeerBook,
+        shared: ContentShared,
+        filters: LiveFilters,
+        number_of: Callable[[str], int | None],
+    ) -> None:
+        super().__init__(cards, book)
+        self._shared, self._filters, self._number_of = shared, filters, number_of
+        book.on_topics = self._reset
+
+    def _reset(self, peer: int) -> None:
+        """A peer's filters are others now, or it is another peer."""
+        self._shared.describe(peer)
+        self._shared.load[peer] = 0
+        self.forget(peer)
+
+    # Gossip.
+
+    def pack(self, to: bytes, message: Message) -> wire.Exchange | wire.Profile:
+        """A message for a peer. Candidates that the book forgot meanwhile are left out."""
+        found = self.tell(to, message)
+        if found.kind is None:
+            return wire.Profile(isinstance(message, TManEcho), found.cycle, found.sender, found.peers)
+        return wire.Exchange(found.kind, found.cycle, found.sender, found.peers)
+
+    def read(self, peer: bytes, frame: wire.Exchange | wire.Profile) -> tuple[int, Message]:
+        """Who a message of a peer is from, by number, and what it says; for the machine, at once."""
+        sender = self.sender_of(peer, frame.sender)
+        if isinstance(frame, wire.Exchange):
+            return sender, self.exchange(peer, frame.kind, frame.cycle, frame.peers)
+        return sender, self.profile(peer, sender, frame.is_answer, frame.cycle, frame.met)
+
+    def _told(self, number: int, card: Card | CardReference, age: int) -> wire.Told:
+        return wire.Told(card, age, int(self._book.profiles.place[number]), int(self._shared.load[number]))
+
+    def _hear(self, number: int, told: wire.Told) -> None:
+        self._book.profiles.place[number], self._shared.load[number] = told.place, told.load
+
+    # Requests.
+
+    def pack_wanted(self, wanted: Iterable[Wanted]) -> Iterator[wire.Asked]:
+        """What is asked for, by names; as much of it in each as may be."""
+        names: dict[str, int] = {}
+        rows: list[bytes] = []
+        for attribute, number, low, high in wanted:
+            name = self._book.topics.names[number]
+            assert name is not None
+            if len(rows) == wire.ROWS_MAX or (name not in names and len(names) == wire.NAMES_MAX):
+                yield wire.Asked(tuple(names), b"".join(rows))
+                names, rows = {}, []
+            at = names.setdefault(name, len(names))
+            rows.append(wire.ROW.pack(at, self._filters.index_of(number, attribute), low, high))
+        if rows:
+            yield wire.Asked(tuple(names), b"".join(rows))
+
+    def read_wanted(self, asked: wire.Asked, room: int) -> tuple[list[Wanted], int]:
+        """What a peer asks for, of the first so many names, and how many there were no numbers for."""
+        if len(asked.rows) % wire.ROW.size:
+            raise RemoteError("malformed request")
+        if not all(is_topic(name) or read_name(name) is not None for name in asked.names):
+            raise RemoteError("request for an impossible filter")
+        numbers = [self._number_of(name) for name in asked.names[:room]]
+        wanted, most = [], len(asked.names)
+        for at, index, low, high in wire.ROW.iter_unpack(asked.rows):
+            if at >= most:
+                raise RemoteError("request for nothing")
+            number = numbers[at] if at < len(numbers) else None
+            if number is not None:
+                attribute = self._filters.attribute_of(number, index)
+                if attribute == UNKNOWN:
+                    raise RemoteError("request for an attribute that its filter does not have")
+                wanted.append(Wanted(attribute, number, low, high))
+        return wanted, most - sum(number is not None for number in numbers)
