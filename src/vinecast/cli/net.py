@@ -42,7 +42,7 @@ def add_net(commands: Any, command: Command) -> None:
     parser.add_argument(
         "--system",
         metavar="NAME",
-        help="what carries the nodes' events: poldercast, pulsarcast or vitis (default: poldercast)",
+        help="what carries events: poldercast, pulsarcast, vitis or vinifera (default: poldercast)",
     )
     parser.add_argument(
         "--set",
