@@ -10,6 +10,7 @@ from vinecast import __version__
 from vinecast.cli.anycast_bench import add_bench_anycast
 from vinecast.cli.commands import DATA_VARIABLE, bench_sim, reproduce, sim_run, sim_show, sim_workload
 from vinecast.cli.content import add_schema
+from vinecast.cli.content_bench import add_bench_content
 from vinecast.cli.durable_bench import add_bench_durable
 from vinecast.cli.matching_bench import add_bench_matching
 from vinecast.cli.net import add_net
@@ -184,6 +185,7 @@ def _add_bench(commands: Any) -> None:
     add_bench_node(subjects, _command)
     add_bench_durable(subjects, _command)
     add_bench_matching(subjects, _command)
+    add_bench_content(subjects, _command)
     add_bench_anycast(subjects, _command)
 
 
