@@ -31,7 +31,7 @@ as short as a topic's, and wanting more of the others loses nothing."""
 
 digest_of = lru_cache(256)(schema_digest)
 
-_NAME = re.compile(r"#([0-9a-f]{32})((?:;\d{1,2}:[0-7][0-9a-f]{7}-[0-7][0-9a-f]{7})+)")
+_NAME = re.compile(r"#([0-9a-f]{32})((?:;(?:0|[1-9][0-9]?):[0-7][0-9a-f]{7}-[0-7][0-9a-f]{7})+)")
 _LAST = (1 << PLACE_BITS) - 1
 
 
@@ -74,9 +74,7 @@ def read_name(name: str) -> Box | None:
         bounds.append(Bound(int(at), int(low, 16), int(high, 16)))
     numbers = [bound.attribute for bound in bounds]
     sane = numbers == sorted(set(numbers)) and numbers[-1] < ATTRIBUTES_MAX and len(bounds) <= BOUNDS_MAX
-    if not sane or any(bound.low > bound.high for bound in bounds):
-        return None
-    if any(part.startswith("0") and part[1] != ":" for part in found[2][1:].split(";")):
+    if not sane or any(low > high or (low, high) == (0, _LAST) for _, low, high in bounds):
         return None
     return Box(found[1], tuple(bounds))
 
