@@ -17,11 +17,13 @@ from vinecast.protocols.kademlia.messages import (
 )
 from vinecast.protocols.multicast_tree.messages import TreeHeartbeat, TreeJoin
 from vinecast.protocols.rings import RingsConfig
+from vinecast.protocols.tman import TManProfile, TManRequest
 from vinecast.sim.wire import (
     FRAME,
     GAPS,
     NUMBER,
     PEER,
+    PROPOSAL,
     RECEIVED,
     SENT,
     TOPIC,
@@ -29,6 +31,8 @@ from vinecast.sim.wire import (
     profile_topic_bytes,
 )
 from vinecast.systems.poldercast import PolderCastConfig, PolderCastEvent
+from vinecast.systems.rvr import RvrConfig
+from vinecast.systems.vitis import VitisConfig
 
 # Nodes 0, 1, 2 have 2, 0 and 3 topics.
 PROFILES = Profiles.simulated(1, np.array([0, 2, 2, 5]), np.array([0, 1, 0, 1, 2], dtype=np.int32), 3)
@@ -74,6 +78,18 @@ def test_the_informed_exchange_says_more_of_a_topic() -> None:
     informed = PolderCastConfig(rings=RingsConfig(exchange="informed"))
     assert profile_topic_bytes(informed) == profile_topic_bytes(PAPER) + GAPS
     assert profile_topic_bytes(CyclonConfig()) == profile_topic_bytes(PAPER)
+
+
+def test_vitis_proposes_a_gateway_for_each_topic_of_its_own_profile() -> None:
+    peers, ages = np.array([2, 0], dtype=np.int32), np.zeros(2, dtype=np.uint16)
+    weights = []
+    for config in (RvrConfig(), VitisConfig()):
+        for message in (TManRequest(7, peers, ages), TManProfile(7, peers, ages)):
+            meter = ControlMeter(PROFILES, config)
+            meter.message(2, 1, message)
+            weights.append(meter.take()[1])
+    plain, own = weights[2] - weights[0], weights[3] - weights[1]
+    assert (plain, own) == (2 * NUMBER, 2 * NUMBER + 3 * PROPOSAL)
 
 
 def test_a_mailbox_weighs_as_much_as_its_messages() -> None:

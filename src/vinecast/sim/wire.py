@@ -31,6 +31,11 @@ GAPS = 4
 """… and what it says for the informed exchange (docs/poldercast.md)."""
 NUMBER = 4
 """Any other number."""
+PROPOSAL = 17
+"""What Vitis says of a topic when it sends its own profile: a gateway and of whom it is known (8 each), and
+how far it is (1). Only live nodes leave out topics that the receiver does not have."""
+PROFILES = ("tman.profile", "tman.echo")
+"""Messages that begin with the sender's own profile."""
 
 SENT, RECEIVED = 0, 1
 
@@ -45,16 +50,30 @@ def profile_topic_bytes(config: Any) -> int:
 
 
 def entry_bytes(config: Any) -> int:
-    """Bytes of an entry without its topics: where regularity counts, its profile has a bit for every slot."""
+    """Bytes of an entry without its topics: where regularity counts, its profile has a bit for every slot; in
+    Vitis, what its topics weigh together."""
     grid = getattr(config, "grid", None)
-    return PEER + AGE + (0 if grid is None else (grid.regularity.slots + 7) // 8)
+    weight = NUMBER if hasattr(config, "gateway_hops") else 0
+    return PEER + AGE + weight + (0 if grid is None else (grid.regularity.slots + 7) // 8)
+
+
+def proposal_bytes(config: Any) -> int:
+    """Bytes of what a node says of each of its topics when it sends its own profile."""
+    return PROPOSAL if hasattr(config, "gateway_hops") else 0
 
 
 def message_bytes(
-    message: Any, subscriptions: NDArray[np.int32], topic_bytes: int, entry: int = PEER + AGE
+    message: Any,
+    subscriptions: NDArray[np.int32],
+    topic_bytes: int,
+    entry: int = PEER + AGE,
+    proposal: int = 0,
 ) -> int:
-    """The weight of a message. subscriptions: [node]; entry: of one without its topics"""
+    """The weight of a message. subscriptions: [node]; entry: of one without its topics; proposal: of one of
+    the sender's topics in its own profile"""
     weight = FRAME
+    if message.kind in PROFILES:
+        weight += int(subscriptions[message.peers[0]]) * proposal
     for name in message.__slots__:
         value = getattr(message, name)
         if name == "cycle":  # the number in the frame
@@ -82,7 +101,7 @@ class ControlMeter:
     def __init__(self, profiles: Profiles, config: Any) -> None:
         self._cnt = profiles.cnt
         self._topic_bytes = profile_topic_bytes(config)
-        self._entry_bytes = entry_bytes(config)
+        self._entry_bytes, self._proposal_bytes = entry_bytes(config), proposal_bytes(config)
         self.messages: NDArray[np.int64] = np.zeros((2, profiles.peers), dtype=np.int64)
         self.weight: NDArray[np.int64] = np.zeros((2, profiles.peers), dtype=np.int64)
         self._taken = (0, 0)
@@ -91,7 +110,9 @@ class ControlMeter:
         """For the event engine: a message is sent."""
         if hasattr(message, "event"):
             return
-        weight = message_bytes(message, self._cnt, self._topic_bytes, self._entry_bytes)
+        weight = message_bytes(
+            message, self._cnt, self._topic_bytes, self._entry_bytes, self._proposal_bytes
+        )
         for side, node in ((SENT, sender), (RECEIVED, receiver)):
             self.messages[side, node] += 1
             self.weight[side, node] += weight
