@@ -169,7 +169,7 @@ def test_a_name_has_one_form(name: str) -> None:
     numbers = [bound.attribute for bound in box.bounds]
     assert numbers == sorted(set(numbers))
     assert 1 <= len(numbers) <= BOUNDS_MAX
-    assert 0 <= numbers[0]
+    assert numbers[0] >= 0
     assert numbers[-1] < ATTRIBUTES_MAX
     assert all(0 <= low <= high <= LAST for _, low, high in box.bounds)
     assert all((low, high) != (0, LAST) for _, low, high in box.bounds), "that says nothing"

@@ -221,5 +221,5 @@ class LiveFilters:
         digest = self._digests.get(number)
         if digest is None:
             return TOPIC if index == TOPIC else UNKNOWN
-        known = self._attributes.get((digest, index - 1))
-        return UNKNOWN if known is None else known[0]
+        named = any(bound.attribute == index - 1 for bound in self._families[digest].boxes[number])
+        return self._attributes[digest, index - 1][0] if named else UNKNOWN
