@@ -312,6 +312,7 @@ class Node:
             "dropped": sum(subscription.dropped for subscription in self.readers.all()),
             "streams": len(driver.streams.store.topics()),
             "counters": dict(sorted((driver.counters + driver.book.counters + stored).items())),
+            **driver.routing(),
             **driver.regularity(),
         }
 

@@ -50,6 +50,10 @@ class Participation(abc.ABC):
         """Whether its system routes events by content."""
         return self.system.carrier.by_content
 
+    def routing(self) -> dict[str, Any]:
+        """How many names it asks for by content; nothing where its system does not route by that."""
+        return {"filters": len(self._wanted)} if self.by_content else {}
+
     def subscribe(self, topics: Iterable[str], start: str = NOW) -> list[str]:
         """Take part in these topics, and read their streams from NOW or from the EARLIEST event on; those for
         which there was room."""
