@@ -35,7 +35,7 @@ from vinecast.sim.faults import durable_config
 from vinecast.sim.network import Network, NetworkConfig
 from vinecast.sim.overlay import random_views
 from vinecast.sim.workload import pattern
-from vinecast.systems.durable import Carrier, Durable, DurableEvent, PublishSealed
+from vinecast.systems.durable import Carrier, Durable, DurableEvent, PublishSealed, Routed
 from vinecast.systems.durable_carriers import over_notices, over_tree
 from vinecast.systems.durable_simulated import DurableNodes, FormChecker, topic_name
 from vinecast.systems.scribe import Scribe, ScribeConfig
@@ -94,6 +94,19 @@ def test_an_event_is_passed_on_when_it_has_its_place() -> None:
     passed = [(to, message.sealed.cid, message.hops) for to, message in sent(effects)]
     assert passed == [(1, first.cid, 2), (3, first.cid, 2), (2, second.cid, 6), (3, second.cid, 6)]
     assert not any(isinstance(effect, Hand) for effect in effects)
+    assert run(durable, Kept((first.cid, second.cid))) == [Hand(first, 1), Hand(second, 5)]
+
+
+def test_where_events_are_routed_by_content_nobody_waits_for_a_relays_own_stream() -> None:
+    durable = make(by_content=True)
+    first, second = chain(2, topic=TOPIC)
+    effects = bring(durable, second, sender=1, hops=5)
+    assert [(to, message.sealed.cid, message.hops) for to, message in sent(effects)] == [
+        (2, second.cid, 6), (3, second.cid, 6)
+    ]  # fmt: skip
+    assert [effect for effect in effects if isinstance(effect, Routed)] == [Routed(second, 5)]
+    effects = bring(durable, first, sender=2, hops=1)
+    assert {message.sealed.cid for _, message in sent(effects)} == {first.cid}
     assert run(durable, Kept((first.cid, second.cid))) == [Hand(first, 1), Hand(second, 5)]
 
 

@@ -5,7 +5,8 @@ The carrier (PolderCast, a tree, …) is a machine that knows events by number. 
 carries an event travels with the event itself. What comes is checked first: form, content id, seal. Then gap
 repair finds its place, and only when it has one, parents kept and height right, the carrier hears of it and
 passes it on. So an honest node never spreads what others would have to refuse, and nobody floods a network
-through it.
+through it. Where events are routed by content, most nodes on an event's ways do not follow its stream, and
+cannot know its place: there the carrier hears of it at once.
 
 What was fetched is not passed on: whoever lacks it too fetches it as well. Events outside streams (height 0)
 go straight through.
@@ -238,6 +239,9 @@ class Durable:
             return self._refuse(sender, fault)
         if record.height == 0 or record.topic not in self.repair.topics:
             return self._bring(sealed, sender, carried)
+        if self.carrier.by_content:
+            _remember(self._hops, sealed.cid, carried.hops, ARRIVED)
+            return self._take(sealed, sender, message.ack) + self._bring(sealed, sender, carried)
         _remember(self._arrived, sealed.cid, self._arrived.get(sealed.cid, []), ARRIVED)
         self._arrived[sealed.cid] += [(sender, carried)][: WAYS - len(self._arrived[sealed.cid])]
         return self._take(sealed, sender, message.ack)
