@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from content import SCHEMA
 from content_net import ContentNet
 from vinecast.core.errors import InputError
-from vinecast.core.events import Count, Publish, Received, Subscribe, Unsubscribe
+from vinecast.core.events import Count, PeerLost, Publish, Received, Subscribe, Unsubscribe
 from vinecast.core.interest import begin_gathering, gather, make_scratch
 from vinecast.core.interests import everything, make_filter
 from vinecast.core.profiles import Profiles
@@ -248,6 +248,23 @@ def test_a_filter_for_everything_gets_everything() -> None:
         net.publish(node, 0, SCHEMA.event({"price": node, "count": 1, "at": 10**15, "order": "buy"}))
     net.run()
     net.check()
+
+
+@pytest.mark.parametrize("system", ["vinifera", "ferry"])
+def test_what_led_through_a_neighbour_that_is_gone_is_asked_for_at_once(system: str) -> None:
+    wants = [[make_filter(PLAIN, {"a0": (8.0 * node, 8.0 * node + 20)})] for node in range(10)]
+    for gone in range(10):
+        net = ContentNet(system, [PLAIN], [[] if node == gone else wants[node] for node in range(10)], 3)
+        net.turn()
+        net.run()
+        for node in range(10):
+            if node != gone:
+                net.handle(node, PeerLost(gone))
+        net.run()
+        for value in range(0, 100, 7):
+            net.publish((gone + 1 + value % 9) % 10, 0, (float(value), 50.0, 50.0))
+        net.run()
+        net.check()
 
 
 def test_what_peers_send_that_makes_no_sense_is_counted() -> None:

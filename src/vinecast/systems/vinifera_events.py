@@ -116,8 +116,15 @@ class ContentSystem(OnTMan):
             case Publish(topic, number):
                 return self._publish(topic, number, now_us)
             case PeerLost(peer):
-                self.requests.forget(peer)
+                return self._lose(peer, event, now_us)
         return super().handle(event, now_us) + self._hand_over()
+
+    def _lose(self, peer: int, event: PeerLost, now_us: int) -> list[Effect]:
+        """What led through a neighbour that is gone is asked for at once, not with the next cycle (ours)."""
+        was_linked = peer in self.neighbours()
+        self.requests.forget(peer)
+        effects = super().handle(event, now_us) + self._hand_over()
+        return effects + (self.requests.ask_again(self._own_wanted()) if was_linked else [])
 
     @property
     def _near(self) -> tuple[Peers, NDArray[np.uint8]]:

@@ -167,6 +167,13 @@ class ContentTable:
                 asked.setdefault(peer, []).append(Wanted(attribute, number, first, last))
         return [Send(peer, ContentRequest(tuple(parts))) for peer, parts in asked.items()]
 
+    def ask_again(self, own: Iterable[Wanted]) -> list[Effect]:
+        """Who was asked is gone: ask for all that oneself or anybody wants once more, of whoever is next."""
+        self._asked = {}
+        rows = self._rows.items()
+        others = [Wanted(*key, entry.low, entry.high) for key, row in rows for entry in row.values()]
+        return self.ask([*own, *others])
+
     def _has_asked(self, attribute: int, number: int, low: int, high: int) -> bool:
         return any(
             first <= low and high <= last
