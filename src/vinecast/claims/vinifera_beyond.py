@@ -79,9 +79,8 @@ def growth(setup: Setup) -> Measured:
         f"{'; '.join(parts)} (random filters; one attribute, and an event is for as many in any network; "
         f"{nodes:,} nodes for any number of attributes; {TABLE} links, {EVENTS[setup.scale]} events)"
     )
-    figure = Figure(
-        "vinifera-growth", f"More nodes, more attributes ({TABLE} links, random filters)", tuple(panels)
-    )
+    title = f"More nodes, more attributes ({TABLE} links, random filters)"
+    figure = Figure("vinifera-growth", title, tuple(panels), columns=len(_KINDS))
     return Measured(text, holds, values, (figure,))
 
 
@@ -186,13 +185,13 @@ def _tenth(stats: ContentStats) -> float:
 
 
 def _spread(title: str, label: str, loads: dict[str, Any]) -> Panel:
-    """What share of nodes has so much, or more."""
+    """What share of nodes has more than so much."""
     series = []
     for spread, load in loads.items():
-        levels = np.unique(load)
-        above = [float((load >= level).mean()) for level in levels]
+        levels = np.unique(load)[:-1]
+        above = [float((load > level).mean()) for level in levels]
         series.append(Series(SPREADS[spread], levels.tolist(), above, "steps"))
-    return Panel(title, label, "share of nodes with as much or more", tuple(series), log_y=True)
+    return Panel(title, label, "share of nodes with more", tuple(series), log_y=True)
 
 
 def _jobs(*groups: dict[Any, Rest]) -> Sequence[Rest]:
