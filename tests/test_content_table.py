@@ -82,18 +82,45 @@ def test_what_nobody_knows_is_refused() -> None:
     assert len(node) == 0
 
 
-def test_the_table_does_not_grow_for_ever(monkeypatch: object) -> None:
+def test_the_table_does_not_grow_for_ever() -> None:
+    node = ContentTable(lambda low, high: [(9, low, high)], lambda f: (), is_known, 3, room=3)
+    for peer in range(10):
+        node.hear(peer, ContentRequest((Wanted(0, 3, 10, 20),)))
+    assert len(node) == 3
+    assert node.askers(0, {3}, 15) == [0, 1, 2]
+    node.hear(2, ContentRequest((Wanted(0, 3, 10, 40),)))  # who is in may still change its mind
+    assert node.askers(0, {3}, 35) == [2]
+
+
+def test_one_peer_has_its_share_of_the_room_and_no_more() -> None:
+    node = ContentTable(lambda low, high: [(9, low, high)], lambda f: (), is_known, 3, room=8)
+    for sender, kept in ((1, 2), (2, 4)):
+        node.hear(sender, ContentRequest(tuple(Wanted(0, number, 1, 2) for number in range(FILTERS))))
+        assert len(node) == kept
+    assert node.peers() == {1, 2}
+    assert [number for number in range(FILTERS) if node.asks_for(number)] == [0, 1]
+    node.forget(1)
+    assert (len(node), node.peers()) == (2, {2})
+    node.hear(1, ContentRequest((Wanted(0, 5, 1, 2),)))
+    assert node.asks_for(5)
+
+
+def test_very_many_parts_become_one() -> None:
     node = table()
-    most, content_table.ENTRIES_MAX = content_table.ENTRIES_MAX, 3
-    try:
-        for peer in range(10):
-            node.hear(peer, ContentRequest((Wanted(0, 3, 10, 20),)))
-        assert len(node) == 3
-        assert node.askers(0, {3}, 15) == [0, 1, 2]
-        node.hear(2, ContentRequest((Wanted(0, 3, 10, 40),)))  # who is in may still change its mind
-        assert node.askers(0, {3}, 35) == [2]
-    finally:
-        content_table.ENTRIES_MAX = most
+    many = content_table.PARTS_MAX
+    for at in range(many):
+        assert node.hear(1, ContentRequest((Wanted(0, 3, 10 * at, 10 * at + 1),)))
+    assert node.hear(1, ContentRequest((Wanted(0, 3, 10 * many, 10 * many + 1),))) == [
+        Send(9, ContentRequest((Wanted(0, 3, 0, 10 * many + 1),)))
+    ]
+    assert node.hear(1, ContentRequest((Wanted(0, 3, 15, 17),))) == []
+
+
+def test_what_is_asked_for_again_when_somebody_is_gone() -> None:
+    node = table()
+    node.hear(1, ContentRequest((Wanted(0, 3, 10, 20),)))
+    again = node.ask_again([Wanted(1, 2, 5, 6)])
+    assert again == [Send(9, ContentRequest((Wanted(1, 2, 5, 6), Wanted(0, 3, 10, 20))))]
 
 
 def test_what_is_wanted_of_an_arc() -> None:

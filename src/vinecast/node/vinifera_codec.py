@@ -79,20 +79,22 @@ class ViniferaCodec(TManCodec[wire.Told]):
             yield wire.Asked(tuple(names), b"".join(rows))
 
     def read_wanted(self, asked: wire.Asked, room: int) -> tuple[list[Wanted], int]:
-        """What a peer asks for, of the first so many names, and how many there were no numbers for."""
+        """What a peer asks for, the first so many rows of it; and how many rows were left out, for want of
+        room or of numbers."""
         if len(asked.rows) % wire.ROW.size:
             raise RemoteError("malformed request")
         if not all(is_topic(name) or read_name(name) is not None for name in asked.names):
             raise RemoteError("request for an impossible filter")
-        numbers = [self._number_of(name) for name in asked.names[:room]]
-        wanted, most = [], len(asked.names)
-        for at, index, low, high in wire.ROW.iter_unpack(asked.rows):
-            if at >= most:
+        numbers: dict[int, int | None] = {}
+        wanted: list[Wanted] = []
+        for at, index, low, high in wire.ROW.iter_unpack(asked.rows[: room * wire.ROW.size]):
+            if at >= len(asked.names):
                 raise RemoteError("request for nothing")
-            number = numbers[at] if at < len(numbers) else None
-            if number is not None:
+            if at not in numbers:
+                numbers[at] = self._number_of(asked.names[at])
+            if (number := numbers[at]) is not None:
                 attribute = self._filters.attribute_of(number, index)
                 if attribute == UNKNOWN:
                     raise RemoteError("request for an attribute that its filter does not have")
                 wanted.append(Wanted(attribute, number, low, high))
-        return wanted, most - sum(number is not None for number in numbers)
+        return wanted, len(asked.rows) // wire.ROW.size - len(wanted)

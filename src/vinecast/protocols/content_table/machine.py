@@ -9,6 +9,10 @@ from vinecast.core.events import Count, Effect, Send
 
 ENTRIES_MAX = 1 << 20
 """Requests that a node keeps, at the most, if nothing else is said (ours)."""
+PARTS_MAX = 1024
+"""Parts of a filter's range that are asked for in a cycle one by one; then all between them is (ours)."""
+SHARE = 4
+"""Of the room that there is, one peer's requests take one in so many (ours)."""
 
 
 class Wanted(NamedTuple):
@@ -80,6 +84,8 @@ class ContentTable:
         self._size = 0
         self._uses: Counter[int] = Counter()
         """filter -> how many entries it has"""
+        self._held: Counter[int] = Counter()
+        """peer -> the same"""
 
     def __len__(self) -> int:
         return self._size
@@ -88,6 +94,7 @@ class ContentTable:
         """Forget everything."""
         self._rows, self._asked, self._size = {}, {}, 0
         self._uses.clear()
+        self._held.clear()
 
     def asks_for(self, number: int) -> bool:
         """Whether anybody asked for a filter."""
@@ -95,7 +102,7 @@ class ContentTable:
 
     def peers(self) -> set[int]:
         """Who asked for anything."""
-        return {peer for row in self._rows.values() for peer in row}
+        return set(self._held)
 
     def turn(self) -> None:
         """A cycle begins: what was not repeated for too long is forgotten."""
@@ -116,6 +123,9 @@ class ContentTable:
         row = self._rows[key]
         for peer in peers:
             del row[peer]
+            self._held[peer] -= 1
+            if not self._held[peer]:
+                del self._held[peer]
         self._size -= len(peers)
         self._uses[key[1]] -= len(peers)
         if not self._uses[key[1]]:
@@ -148,10 +158,11 @@ class ContentTable:
         entry = self._rows.get((attribute, number), {}).get(sender)
         if entry is not None:
             entry.repeat(low, high, self._turn)
-        elif self._size < self._room:
+        elif self._size < self._room and self._held[sender] < max(self._room // SHARE, 1):
             self._rows.setdefault((attribute, number), {})[sender] = _Entry(low, high, self._turn)
             self._size += 1
             self._uses[number] += 1
+            self._held[sender] += 1
         else:
             return False
         return True
@@ -162,7 +173,11 @@ class ContentTable:
         for attribute, number, low, high in wanted:
             if self._has_asked(attribute, number, low, high):
                 continue
-            self._asked.setdefault((attribute, number), []).append((low, high))
+            parts = self._asked.setdefault((attribute, number), [])
+            if len(parts) == PARTS_MAX:
+                low, high = min(low, *(part[0] for part in parts)), max(high, *(part[1] for part in parts))
+                parts.clear()
+            parts.append((low, high))
             for peer, first, last in self._parts(low, high):
                 asked.setdefault(peer, []).append(Wanted(attribute, number, first, last))
         return [Send(peer, ContentRequest(tuple(parts))) for peer, parts in asked.items()]
