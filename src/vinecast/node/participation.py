@@ -68,6 +68,9 @@ class Participation(abc.ABC):
         if topic in self._followed:
             self._followed.discard(topic)
             self.streams.unfollow(topic)
+            number = self.book.topics.number_of(topic)
+            if topic in self._wanted and number is not None:  # not for its stream, which has left it
+                self.handle(Subscribe(number))
             self._give_up(topic)
 
     def want(self, names: Iterable[str], no_longer: Iterable[str] = ()) -> set[str]:

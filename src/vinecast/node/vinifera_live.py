@@ -16,7 +16,7 @@ from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message, Received
 from vinecast.core.interest import Scratch, make_scratch
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import place_of, row_of
+from vinecast.core.profiles import place_of
 from vinecast.core.schemas import ATTRIBUTES_MAX
 from vinecast.core.seals import Sealed
 from vinecast.node import vinifera_wire as wire
@@ -48,7 +48,8 @@ ATTRIBUTES = 16
 """Attributes that count in the choice of friends, of all schemas together (ours); those beyond are only
 routed by."""
 ASKED_SHARE = 4
-"""One peer can ask for one in so many of the filters that a node can know, in a cycle (ours)."""
+"""One peer can ask for a part of a range for one in so many of the filters that a node can know, in a cycle
+(ours)."""
 ROUNDS = 2
 """Exchanges of profiles after which what a node wants has been asked for (ours)."""
 NO_ROOM = "refused: no room for a filter"
@@ -123,8 +124,8 @@ class LiveVinifera:
         self._vinifera_codec = ViniferaCodec(self.codec, book, shared, filters, self._topics.number_of)
         self._questions = Questions()
         self._asked: Counter[bytes] = Counter()
-        """Who asked in this cycle → for how many filters"""
-        self._asked_max = max(config.topics // ASKED_SHARE, wire.NAMES_MAX)
+        """Who asked in this cycle → for how many parts of ranges"""
+        self._asked_max = max(config.topics // ASKED_SHARE, wire.ROWS_MAX)
         self._rounds: dict[int, int] = {}
         """Own filter → exchanges of profiles since it is one"""
         self._ring: list[int] = []
@@ -156,10 +157,9 @@ class LiveVinifera:
         return self._rounds.get(topic, 0) >= ROUNDS and self._is_in_ring
 
     def is_alone(self, topic: int) -> bool:
-        """See ``LiveSystem``."""
-        machine, table = self.machine, self._book.profiles.table
-        known = {*machine.neighbours(), *machine.cyclon.view.tolist()}
-        return not any(row_of(table, peer, topic) >= 0 for peer in known)
+        """See ``LiveSystem``: while nobody at all is known. Who publishes need not subscribe, and filters are
+        mostly one node's own."""
+        return self.knows_nobody() and not self.machine.neighbours()
 
     def neighbours(self, topic: int) -> tuple[int, int]:
         """Two of the subscribers that it knows."""
@@ -276,7 +276,7 @@ class LiveVinifera:
 
     def _read(self, peer: bytes, asked: wire.Asked) -> tuple[Wanted, ...]:
         wanted, refused = self._vinifera_codec.read_wanted(asked, self._asked_max - self._asked[peer])
-        self._asked[peer] += len(asked.names) - refused
+        self._asked[peer] += len(wanted)
         if refused:
             self._host.counters[NO_ROOM] += refused
         return tuple(wanted)
