@@ -7,6 +7,7 @@ from vinecast.core.seals import Sealed
 from vinecast.node.content import Wanted
 from vinecast.node.driver import Driver
 from vinecast.node.reading import Reading, Start
+from vinecast.node.replays import Replays
 from vinecast.node.store import Store
 from vinecast.node.subscription import Event, Subscription
 from vinecast.node.topics import Pattern
@@ -30,6 +31,8 @@ class Readers:
         """Topic → who reads it."""
         self._routed: dict[str, list[Subscription]] = {}
         """Topic → who has those of its events that the node's system brings for their content."""
+        self._replays = Replays()
+        """Of what is brought for its content: where a stream is not followed, an old event would be news."""
         self._store, self._waiting, self._alone_cycles = store, waiting, alone_cycles
         self._expects = expects
         self._patterns: list[Subscription] = []
@@ -165,6 +168,9 @@ class Readers:
     def read(self, sealed: Sealed, hops: int, position: int) -> None:
         """Give an event of a stream to its readers; at position 0, to those who have it for its content."""
         if not position:
+            if not self._replays.is_new(sealed.record.publisher, sealed.record.sequence):
+                self.driver.counters["refused: event replayed"] += 1
+                return
             self._offer(sealed, hops, self._routed.get(sealed.record.topic, []))
             return
         readers = self.by_topic.get(sealed.record.topic)

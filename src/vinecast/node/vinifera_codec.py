@@ -11,7 +11,7 @@ from vinecast.node.content_names import read_name
 from vinecast.node.peers import PeerBook
 from vinecast.node.tman_codec import TManCodec
 from vinecast.node.topics import is_topic
-from vinecast.node.wire import Card, CardReference
+from vinecast.node.wire import Card, CardReference, names_bytes
 from vinecast.protocols.content_table import Wanted
 from vinecast.protocols.tman import TManEcho
 from vinecast.systems.vinifera_catalogue import ContentShared
@@ -67,12 +67,16 @@ class ViniferaCodec(TManCodec[wire.Told]):
         """What is asked for, by names; as much of it in each as may be."""
         names: dict[str, int] = {}
         rows: list[bytes] = []
+        room = wire.NAMES_BYTES
         for attribute, number, low, high in wanted:
             name = self._book.topics.names[number]
             assert name is not None
-            if len(rows) == wire.ROWS_MAX or (name not in names and len(names) == wire.NAMES_MAX):
+            is_full = room <= 0 or len(names) == wire.NAMES_MAX
+            if len(rows) == wire.ROWS_MAX or (name not in names and is_full):
                 yield wire.Asked(tuple(names), b"".join(rows))
-                names, rows = {}, []
+                names, rows, room = {}, [], wire.NAMES_BYTES
+            if name not in names:
+                room -= names_bytes((name,))
             at = names.setdefault(name, len(names))
             rows.append(wire.ROW.pack(at, self._filters.index_of(number, attribute), low, high))
         if rows:

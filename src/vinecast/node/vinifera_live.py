@@ -198,8 +198,12 @@ class LiveVinifera:
         return self.machine.has_seen(event)
 
     def take_topic(self, name: str, way: int, event: int) -> int | None:
-        """See ``LiveSystem``: any, since nodes pass on what they do not subscribe to."""
-        return self._topics.number_of(name)
+        """See ``LiveSystem``: any, since nodes pass on what they do not subscribe to; if there is no room for
+        one more, its sender could not know."""
+        number = self._topics.number_of(name)
+        if number is None:
+            raise Misunderstanding("no room for a topic")
+        return number
 
     def keep_topic(self, topic: int) -> None:
         """See ``LiveSystem``."""

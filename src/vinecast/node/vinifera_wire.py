@@ -26,6 +26,8 @@ PEERS_MAX = TABLE_MAX + 32
 MET_MAX = 2
 NAMES_MAX = 1024
 """Filters in one request (ours)."""
+NAMES_BYTES = 512 * 1024
+"""What their names weigh together (ours): with them a frame is no larger than any may be."""
 ROWS_MAX = 4096
 """Parts of ranges in one request (ours)."""
 
