@@ -16,7 +16,7 @@ from vinecast.core.events import Publish, Subscribe, Unsubscribe
 from vinecast.core.machine import NOBODY
 from vinecast.core.seals import event_number
 from vinecast.core.trace import TraceKind
-from vinecast.node.config import NodeConfig, VitisSettings
+from vinecast.node.config import NodeConfig, ViniferaSettings, VitisSettings
 from vinecast.node.driver import Driver
 from vinecast.node.identity import Identity
 from vinecast.node.keepers import keeper_key
@@ -24,6 +24,7 @@ from vinecast.node.node import Node
 from vinecast.node.peers import ME
 from vinecast.node.subscription import Subscription
 from vinecast.protocols.kademlia import point_of
+from vinecast.protocols.order_ring import next_hop
 from vinecast.sim.workload import Subscriptions
 
 UNWANTED = "refused: event on a topic that is not subscribed to"
@@ -275,6 +276,28 @@ class LiveTrialOfClustersOverTls(LiveTrialOfClusters):
     sockets = True
 
 
+class LiveTrialOfContent(LiveTrialOfClusters):
+    """A population of live nodes whose system routes by content, of which topics are the simplest."""
+
+    def _ways(self, driver: Driver, topic: int) -> set[bytes]:
+        """Whom a node would send an event: one on the way to the owner of its place, and who asked for it."""
+        machine, number = driver.machine, driver.book.topics.take(named(topic))
+        assert number is not None
+        try:
+            (span,) = machine.filters.spans(number)
+            up = next_hop(ME, span.low, machine.tman.peers, machine.tman.missed, machine.profiles.table)
+            peers = {up, *machine.requests.askers(span.attribute, [number], span.low)} - {NOBODY}
+            return {driver.book.id_of(peer) for peer in peers}
+        finally:
+            driver.book.topics.leave(number)
+
+
+class LiveTrialOfContentOverTls(LiveTrialOfContent):
+    """The same over real sockets."""
+
+    sockets = True
+
+
 LIVE = replace(POLDERCAST, config=live_config(), where=LiveTrial, nodes=20)
 LIVE_OVER_TLS = replace(LIVE, where=LiveTrialOverTls)
 LIVE_TREES = replace(
@@ -289,5 +312,17 @@ LIVE_CLUSTERS = replace(
 )
 """Everybody tells its whole table in every cycle that it is there, so that these are longer."""
 LIVE_CLUSTERS_OVER_TLS = replace(LIVE_CLUSTERS, where=LiveTrialOfClustersOverTls)
-LIVE_SYSTEMS = {"live": LIVE, "live-pulsarcast": LIVE_TREES, "live-vitis": LIVE_CLUSTERS}
+LIVE_CONTENT = replace(
+    LIVE_CLUSTERS,
+    config=NodeConfig(system="vinifera", period_s=0.2, vinifera=ViniferaSettings(table_size=8)),
+    where=LiveTrialOfContent,
+    reason_alone="nobody asked",
+)
+LIVE_CONTENT_OVER_TLS = replace(LIVE_CONTENT, where=LiveTrialOfContentOverTls)
+LIVE_SYSTEMS = {
+    "live": LIVE,
+    "live-pulsarcast": LIVE_TREES,
+    "live-vitis": LIVE_CLUSTERS,
+    "live-vinifera": LIVE_CONTENT,
+}
 """Every system that a live node can run. A further one: its own way to tell that it has settled."""

@@ -12,6 +12,8 @@ from conformance_live import (
     LIVE,
     LIVE_CLUSTERS,
     LIVE_CLUSTERS_OVER_TLS,
+    LIVE_CONTENT,
+    LIVE_CONTENT_OVER_TLS,
     LIVE_OVER_TLS,
     LIVE_SYSTEMS,
     LIVE_TREES,
@@ -40,6 +42,8 @@ VARIANTS |= {"live-pulsarcast": (LIVE_TREES, LIVE_TREES.config)}
 VARIANTS |= {"live-pulsarcast-over-TLS": (LIVE_TREES_OVER_TLS, LIVE_TREES.config)}
 VARIANTS |= {"live-vitis": (LIVE_CLUSTERS, LIVE_CLUSTERS.config)}
 VARIANTS |= {"live-vitis-over-TLS": (LIVE_CLUSTERS_OVER_TLS, LIVE_CLUSTERS.config)}
+VARIANTS |= {"live-vinifera": (LIVE_CONTENT, LIVE_CONTENT.config)}
+VARIANTS |= {"live-vinifera-over-TLS": (LIVE_CONTENT_OVER_TLS, LIVE_CONTENT.config)}
 
 Begin = Callable[..., AnyTrial]
 
