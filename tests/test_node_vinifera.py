@@ -433,6 +433,31 @@ def test_readers_of_a_stream_and_of_what_is_routed_side_by_side() -> None:
     live(main())
 
 
+@pytest.mark.xfail(strict=True, reason="what is fetched does not travel: Durable._receive_events")
+def test_what_a_stream_brings_first_is_routed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that follows the stream may fetch an event before it comes for its content."""
+
+    async def main() -> None:
+        async with village(3, config=replace(VINIFERA, keepers=0)) as found:
+            node, publisher = found.nodes[1:]
+            readers = [node.subscribe(SCHEMA, filter="price < 10"), node.subscribe(SCHEMA.name)]
+            readers.append(publisher.subscribe(SCHEMA.name))
+            for reader in readers:
+                await reader.ready()
+            streams, held = node.driver.streams, list[tuple[Any, ...]]()
+            came = streams._take_carried
+            monkeypatch.setattr(streams, "_take_carried", lambda *frame: held.append(frame))
+            publishing = asyncio.create_task(publisher.publish(SCHEMA, order(5)))
+            await until(lambda: readers[1].waiting == 1 and bool(held), "it was fetched, and came")
+            assert readers[0].waiting == 0
+            for frame in held:
+                came(*frame)
+            await publishing
+            assert [event.values["price"] for event in readers[0]._events] == [5]
+
+    live(main())
+
+
 # Nodes that come, go and move.
 
 
