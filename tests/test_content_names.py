@@ -19,6 +19,7 @@ from vinecast.node.content_names import (
     digest_of,
     is_filter,
     name_of,
+    names_of,
     read_name,
     read_places,
     write_places,
@@ -126,6 +127,56 @@ def test_where_an_event_is_keeps_the_order_of_values() -> None:
     assert places == sorted(set(places))
     assert (places[0], places[-1]) == (0, LAST)
     assert place_of(2**64 - 1) == LAST
+
+
+# Names of many.
+
+
+def wants(name: str, schema: Schema, event: Event) -> bool:
+    """Whether an event comes to who asks for a name."""
+    box, places = read_name(name), struct.unpack(f">{len(event)}I", write_places(schema, event))
+    return (
+        name == schema.name if box is None else all(low <= places[at] <= high for at, low, high in box.bounds)
+    )
+
+
+@given(st.data(), st.integers(1, 6))
+def test_a_few_names_ask_for_all_that_many_filters_want(data: st.DataObject, most: int) -> None:
+    schema = data.draw(schemas())
+    many = data.draw(st.lists(filters(schema), max_size=12))
+    names = names_of(schema, many, most)
+    assert len(names) <= most
+    assert bool(names) == bool(many)
+    assert all(name == schema.name or read_name(name) is not None for name in names)
+    for one in many:
+        event = data.draw(events(schema, [one]))
+        assert not one.matches(event) or any(wants(name, schema, event) for name in names)
+
+
+def test_filters_that_fit_have_a_name_each() -> None:
+    many = [make_filter(SCHEMA, {"count": (2 * n, 2 * n)}) for n in range(8)]
+    assert names_of(SCHEMA, many, 8) == {name_of(one) for one in many}
+    assert names_of(SCHEMA, [*many, *many], 8) == {name_of(one) for one in many}
+    next_to = [make_filter(SCHEMA, {"count": (n, n)}) for n in range(8)]
+    assert names_of(SCHEMA, next_to, 8) == {name_of(make_filter(SCHEMA, {"count": (0, 7)}))}
+    assert names_of(SCHEMA, [*many, everything(SCHEMA)], 9) == {"stocks"}
+    assert names_of(SCHEMA, [*many, everything(SCHEMA)], 8) == {"stocks"}
+    assert names_of(SCHEMA, [], 8) == frozenset()
+
+
+def test_very_many_filters_are_joined_with_their_neighbours() -> None:
+    """In a time that grows with their number, not with its square; those of other attributes are left out of
+    it."""
+    schema = Schema("s", (Attribute("x", "integer", 0, 10**6), Attribute("y", "integer", 0, 10**6)))
+    of_x = [make_filter(schema, {"x": (100 * n, 100 * n)}) for n in range(5000)]
+    of_y = [make_filter(schema, {"y": (7, 8)}), make_filter(schema, {"y": (900, 901)})]
+    names = names_of(schema, [*of_x, *of_y], 64)
+    assert 32 <= len(names) <= 64
+    boxes = [box for box in map(read_name, names) if box is not None]
+    assert len(boxes) == len(names)
+    by_x = [box.bounds[0] for box in boxes if box.bounds[0].attribute == 0]
+    assert sum(bound.high - bound.low for bound in by_x) < LAST / 2  # they go up to half of the range
+    assert max(bound.high for bound in by_x) < 0.51 * LAST
 
 
 # What is no name.

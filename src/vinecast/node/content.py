@@ -27,7 +27,7 @@ from vinecast.core.interests_text import parse_interest
 from vinecast.core.schemas import TIME, Event, Schema, time_text
 from vinecast.core.seals import Sealed
 from vinecast.node.content_index import INDEXED_FROM, when_compiled
-from vinecast.node.content_names import PLACES, SCHEMA, digest_of, name_of, write_places
+from vinecast.node.content_names import PLACES, SCHEMA, digest_of, names_of, write_places
 from vinecast.node.reading import Start
 from vinecast.protocols.streams import NOW
 
@@ -194,8 +194,7 @@ class Desk:
     def tell(self) -> bool:
         """Tell the node's system what those want whose events are routed; whether there was room for it."""
         filters = [one for wanted in self._all if wanted.is_routed for one in wanted.interest.filters]
-        bounded = Interest(self.schema, tuple(filters)).bounded(ROUTED_MAX) if filters else None
-        names = frozenset(map(name_of, bounded.filters if bounded else ()))
+        names = names_of(self.schema, filters, ROUTED_MAX)
         had = self._ask(names - self.names, self.names - names)
         self.names = names & (self.names | had)
         return self.names == names

@@ -13,10 +13,11 @@ No topic has a ``#``, so that none looks like a filter.
 
 import re
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from vinecast.core.interests import Filter, spans_of
+from vinecast.core.interests import Filter, Interest, spans_of
 from vinecast.core.profiles import PLACE_BITS, place_of
 from vinecast.core.records import EventRecord
 from vinecast.core.schemas import ATTRIBUTES_MAX, Event, Schema
@@ -53,13 +54,48 @@ class Box(NamedTuple):
 
 def name_of(one: Filter) -> str:
     """The name of a filter; that of the schema's topic if it wants everything."""
+    return _written(one.schema, _bounds_of(one))
+
+
+def names_of(schema: Schema, filters: Sequence[Filter], most: int) -> frozenset[str]:
+    """At most so many names that ask for all that these filters want; if there are more filters, also for
+    what lies between some of them.
+
+    Of those that constrain the same attributes, some that are next to each other become one.
+    """
+    if len(filters) <= most:
+        return frozenset(map(name_of, Interest(schema, tuple(filters)).simplified().filters))
+    families: dict[tuple[int, ...], list[tuple[Bound, ...]]] = {}
+    for bounds in sorted(set(map(_bounds_of, filters))):
+        families.setdefault(tuple(bound.attribute for bound in bounds), []).append(bounds)
+    if () in families or len(families) > most:
+        return frozenset([schema.name])
+    each = 1
+    while sum(-(-len(family) // each) for family in families.values()) > most:
+        each += each // 8 + 1
+    parts = (family[at : at + each] for family in families.values() for at in range(0, len(family), each))
+    names = frozenset(_written(schema, _hull(part)) for part in parts)
+    return frozenset([schema.name]) if schema.name in names else names
+
+
+def _bounds_of(one: Filter) -> tuple[Bound, ...]:
     spans = [[place_of(int(point)) for point in span] for span in spans_of(one)]
     bounds = [Bound(at, *span) for at, span in enumerate(spans) if span != [0, _LAST]]
-    least = sorted(bounds, key=lambda bound: bound.high - bound.low)[:BOUNDS_MAX]
-    if not least:
-        return one.schema.name
-    written = (f";{at}:{low:08x}-{high:08x}" for at, low, high in sorted(least))
-    return MARK + digest_of(one.schema) + "".join(written)
+    return tuple(sorted(sorted(bounds, key=lambda bound: bound.high - bound.low)[:BOUNDS_MAX]))
+
+
+def _hull(part: Sequence[tuple[Bound, ...]]) -> tuple[Bound, ...]:
+    """What holds all of these, which constrain the same attributes."""
+    columns = zip(*part, strict=True)
+    found = (Bound(c[0].attribute, min(b.low for b in c), max(b.high for b in c)) for c in columns)
+    return tuple(bound for bound in found if (bound.low, bound.high) != (0, _LAST))
+
+
+def _written(schema: Schema, bounds: tuple[Bound, ...]) -> str:
+    if not bounds:
+        return schema.name
+    written = (f";{at}:{low:08x}-{high:08x}" for at, low, high in bounds)
+    return MARK + digest_of(schema) + "".join(written)
 
 
 def read_name(name: str) -> Box | None:
