@@ -41,8 +41,8 @@ def _rest(setup: Setup, system: str, nodes: int, attributes: int) -> Rest:
     network = Network(
         system, "random", nodes, attributes, CYCLES[setup.scale], setup.seed, one_in=SIZE * nodes // base
     )
-    shared = nodes == base and attributes <= 5  # S2's own, which other claims need as well
-    return Rest(network, EVENTS[setup.scale], setup.keep, WAYS if shared else WAYS[:1])
+    ways = WAYS if (nodes, attributes) == (base, 1) else WAYS[:1]  # as other claims have them, which share it
+    return Rest(network, EVENTS[setup.scale], setup.keep, ways)
 
 
 def by_size(setup: Setup) -> Rests:

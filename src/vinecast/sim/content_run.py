@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.draws import below_array, purpose, stream
-from vinecast.core.events import Deliver, Effect, Event, Publish, Received
+from vinecast.core.events import Deliver, Effect, Event, Publish, Received, Send
 from vinecast.core.machine import Machine
 from vinecast.core.profiles import Profiles
 from vinecast.core.schemas import Event as Values
 from vinecast.core.traffic import unwanted_overall
+from vinecast.protocols.content_table import ContentRequest
 from vinecast.sim.content import ContentWorkload
 from vinecast.sim.network import Network, NetworkConfig
 from vinecast.sim.overlay import random_views
@@ -33,6 +34,7 @@ from vinecast.systems.vinifera_catalogue import ContentProfiles
 from vinecast.systems.vinifera_events import ContentEvent
 
 CONTACTS = 20
+SPARE = 2  # ours: cycles more than requests last, since nodes begin theirs at different moments
 CALM = NetworkConfig(latency_ms=50.0)
 _PUBLISHERS = purpose("content.publishers")
 
@@ -181,6 +183,21 @@ def bounded(system: System, most: int) -> System:
     return dataclasses.replace(system, machines=machines)
 
 
+class Silent:
+    """A machine that asks nobody for anything."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def handle(self, event: Event, now_us: int) -> list[Effect]:
+        """See ``Machine``."""
+        return [
+            effect
+            for effect in self.machine.handle(event, now_us)
+            if not (isinstance(effect, Send) and isinstance(effect.message, ContentRequest))
+        ]
+
+
 class Publisher:
     """Lets events be published, and tells the meter."""
 
@@ -211,6 +228,10 @@ class Publisher:
             world.engine.command(publisher, begin_us + i * period_us // (3 * count), Publish(0, number))
             self._published += 1
 
+    def skip(self, count: int) -> None:
+        """Go on as if so many events had been published."""
+        self._published += count
+
 
 class ContentRun:
     """A population of a content system on the event engine, with a meter."""
@@ -228,6 +249,7 @@ class ContentRun:
     ) -> None:
         """most: copies of events that a node can handle in a cycle"""
         self.seed = seed
+        self._kept: int = config.kept
         self.profiles = workload.profiles(seed)
         self.publisher = Publisher(workload, self.profiles, seed, config.period_us)
         self.meter = self.publisher.meter
@@ -249,7 +271,27 @@ class ContentRun:
         for _ in range(cycles):
             self.world.advance()
 
+    def settle(self, cycles: int) -> None:
+        """Let cycles pass without events.
+
+        What is asked for is forgotten after a few cycles and changes nothing but where events go. So only in
+        the last ones does anybody ask, which makes no difference afterwards and spares most of the work.
+        """
+        silent = max(cycles - 1 - self._kept - SPARE, 0)
+        self.advance(1)
+        machines = self.world.engine.machines
+        own = list(machines)
+        machines[:] = [None if machine is None else Silent(machine) for machine in own]
+        self.advance(silent)
+        machines[:] = own
+        self.advance(cycles - 1 - silent)
+
     def publish(self, count: int, held: NDArray[np.bool_] | None = None) -> None:
         """Let so many events be published in the next cycle, and let it pass."""
         self.publisher.prepare(self.world, count, self.world.online if held is None else held)
+        self.advance(1)
+
+    def skip(self, count: int) -> None:
+        """Let a cycle pass as if so many events had been published, and spare them."""
+        self.publisher.skip(count)
         self.advance(1)
