@@ -433,7 +433,6 @@ def test_readers_of_a_stream_and_of_what_is_routed_side_by_side() -> None:
     live(main())
 
 
-@pytest.mark.xfail(strict=True, reason="what is fetched does not travel: Durable._receive_events")
 def test_what_a_stream_brings_first_is_routed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that follows the stream may fetch an event before it comes for its content."""
 

@@ -610,7 +610,6 @@ def test_nobody_is_to_blame_when_there_are_too_many_topics() -> None:
     live(lied_to(lie))
 
 
-@pytest.mark.xfail(strict=True, reason="gap repair blames who sent an event of a wrong height: Intake.place")
 def test_who_passes_on_what_it_cannot_judge_is_not_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most nodes on an event's ways do not follow its stream, and do not know which height it should have."""
 

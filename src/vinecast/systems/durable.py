@@ -135,6 +135,9 @@ class Carrier:
     """(event, now): an event that is sent to the machine is here already, and will not be brought to it."""
     publishes: Callable[[Sealed], object] = lambda sealed: None
     """Told of every event before the application publishes it."""
+    relays: bool = False
+    """Whether nodes pass on events of streams that they do not follow, and so cannot answer for their
+    places."""
     by_content: bool = False
     """Whether it also brings events of streams that the node does not follow, since they match a filter."""
 
@@ -264,7 +267,7 @@ class Durable:
                 effects += self._refuse(sender, fault)
                 continue
             right.append(sealed)
-            if isinstance(message, StreamPush) and not known:
+            if not known and (isinstance(message, StreamPush) or self.carrier.by_content):
                 self._travel(sealed)  # its publisher has sent it along the carrier, too, which may be slower
         return effects + self._repair(Received(sender, replace(message, events=tuple(right))))
 
@@ -287,7 +290,8 @@ class Durable:
     # Gap repair's side.
 
     def _take(self, sealed: Sealed, sender: int, ack: bool) -> list[DurableEffect]:
-        return self._map_repair(self.repair.take(sealed, sender, self._now_us, ack))
+        judged = not self.carrier.relays
+        return self._map_repair(self.repair.take(sealed, sender, self._now_us, ack, judged))
 
     def _repair(self, event: RepairEvent) -> list[DurableEffect]:
         return self._map_repair(self.repair.handle(event, self._now_us))

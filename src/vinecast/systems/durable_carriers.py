@@ -44,18 +44,20 @@ def over_tree(machine: Machine, tree: MulticastTree) -> Carrier:
             return []
         return [peer for peer in (branch.parent, *branch.children) if peer != NOBODY]
 
-    return Carrier(machine, (TreeEvent, TreePublish), neighbours)
+    return Carrier(machine, (TreeEvent, TreePublish), neighbours, relays=True)
 
 
 def over_notices(machine: OnNotices) -> Carrier:
     """Notices, as Vitis has them: events are asked for."""
-    return Carrier(machine, (PulledEvent, SeekingEvent), _near(machine), machine.notices.note)
+    return Carrier(machine, (PulledEvent, SeekingEvent), _near(machine), machine.notices.note, relays=True)
 
 
 def over_content(machine: ContentSystem, publishes: Callable[[Sealed], object]) -> Carrier:
     """Ways of content, as Vinifera has them. Who reads a stream asks for all of its topic; who wants some of
     it only has its events as they come by."""
-    return Carrier(machine, (ContentEvent,), _near(machine), publishes=publishes, by_content=True)
+    return Carrier(
+        machine, (ContentEvent,), _near(machine), publishes=publishes, relays=True, by_content=True
+    )
 
 
 def _near(machine: OnTMan) -> Callable[[int, int], Sequence[int]]:

@@ -17,6 +17,7 @@ from vinecast.protocols.streams.pending import Pending, Waiting
 from vinecast.protocols.streams.standing import Standing
 from vinecast.protocols.streams.topics import Topic
 
+WRONG_HEIGHT = "wrong height"
 LATELY = 8192
 """Events whose height is at hand (ours)."""
 
@@ -80,9 +81,9 @@ class Intake:
         events, self._keeping = tuple(self._keeping), []
         return events
 
-    def take(self, sealed: Sealed, sender: int, ack: bool) -> list[StreamEffect]:
+    def take(self, sealed: Sealed, sender: int, ack: bool, judged: bool = True) -> list[StreamEffect]:
         """An event whose form and seal are right, from anywhere. ack: whether the sender wants to know when
-        it is safe"""
+        it is safe; judged: whether the sender must have found its place"""
         record, cid = sealed.record, sealed.cid
         topic = self._topics.get(record.topic)
         if record.height == 0 or topic is None:
@@ -94,7 +95,7 @@ class Intake:
         if waiting is not None:
             waiting.ack_to += [peer for peer in ack_to if peer not in waiting.ack_to]
             return []
-        return self.place(Waiting(sealed, sender, ack_to=ack_to), topic)
+        return self.place(Waiting(sealed, sender, ack_to=ack_to, judged=judged), topic)
 
     def _promise(self, cid: bytes, ack_to: list[int]) -> list[StreamEffect]:
         """Somebody wants to know when an event is safe that is here already."""
@@ -113,7 +114,10 @@ class Intake:
             cid, height = waiting.sealed.cid, waiting.sealed.record.height
             unknown, highest = self._parents(waiting.sealed)
             if height <= highest or (not unknown and height != highest + 1):
-                effects += self._standing.blame(waiting.sender, "wrong height")
+                if waiting.judged:
+                    effects += self._standing.blame(waiting.sender, WRONG_HEIGHT)
+                else:
+                    effects.append(Count(f"streams.refused {WRONG_HEIGHT}"))
                 effects += self.drop(cid)
             elif missing := self._missed(waiting, unknown, topic):
                 waiting.missing = dict.fromkeys(missing)

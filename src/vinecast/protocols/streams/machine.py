@@ -121,10 +121,12 @@ class GapRepair:
                 return self._meet(peer, topics)
         return []
 
-    def take(self, sealed: Sealed, sender: int, now_us: int, ack: bool) -> list[StreamEffect]:
+    def take(
+        self, sealed: Sealed, sender: int, now_us: int, ack: bool, judged: bool = True
+    ) -> list[StreamEffect]:
         """An event came by another way than this machine's own. ack: whether the sender is its publisher, who
-        wants to know when it is safe"""
-        return self._finish(self.intake.take(sealed, sender, ack), now_us)
+        wants to know when it is safe; judged: whether the sender must have found its place"""
+        return self._finish(self.intake.take(sealed, sender, ack, judged), now_us)
 
     def publish(self, sealed: Sealed, now_us: int) -> list[StreamEffect]:
         """Keep an event of the node's own, which stands where ``place`` said, and let keepers have it."""

@@ -23,6 +23,8 @@ class Waiting:
     """Parents that it does without."""
     ack_to: list[int] = field(default_factory=list)
     """Who wants to know when it is safe."""
+    judged: bool = True
+    """Whether its sender must have found its place, too, and answers for it."""
 
     @property
     def size(self) -> int:
