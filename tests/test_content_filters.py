@@ -11,7 +11,7 @@ from vinecast.core.draws import below, stream
 from vinecast.core.profiles import PLACE_BITS
 from vinecast.core.schemas import ATTRIBUTES_MAX
 from vinecast.node import content_filters
-from vinecast.node.content_filters import AT_HAND, TOPIC, UNKNOWN, LiveFilters
+from vinecast.node.content_filters import AT_HAND, TOPIC, UNKNOWN, WIDER_MAX, LiveFilters
 from vinecast.node.content_index import INDEXED_FROM
 from vinecast.node.content_names import Box, is_filter, read_name
 from vinecast.node.topic_numbers import TopicNumbers
@@ -98,7 +98,9 @@ class Book:
             for index in set(range(ATTRIBUTES_MAX + 2)) - named:
                 assert self.filters.attribute_of(number, index) == UNKNOWN
             wider = {other for other, found in boxes.items() if other != number and covers(found, box)}
-            assert set(self.filters.wider(number)) == wider
+            found = self.filters.wider(number)
+            assert len(set(found)) == len(found) == min(len(wider), WIDER_MAX)
+            assert set(found) <= wider
         assert len(set(attributes.values())) == len(attributes), "two attributes with one number"
         assert all(TOPIC < number <= self.most for number in attributes.values()), "numbers are used again"
         for one in self.uses:
@@ -284,6 +286,15 @@ def test_there_is_room_for_so_many() -> None:
     assert book.take(known[11]) == 3
     book.check()
     assert book.topics.take(known[10], mine=False) is None
+
+
+def test_of_many_wider_ones_some_are_found() -> None:
+    book = Book(room=256)
+    for n in range(60):
+        book.take(name(DIGESTS[0], {0: (100 - n, 100 + n), 7: (5, 6 + n)}))
+    for n in range(0, 60, 3):
+        book.leave(name(DIGESTS[0], {0: (100 - n, 100 + n), 7: (5, 6 + n)}))
+    book.check()
 
 
 def test_of_too_many_nobody_looks_for_wider_ones(monkeypatch: pytest.MonkeyPatch) -> None:

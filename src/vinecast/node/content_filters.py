@@ -9,6 +9,9 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vinecast.core.interests import Filter, make_filter
 from vinecast.core.interests_index import FilterIndex
 from vinecast.core.profiles import PLACE_BITS
@@ -24,10 +27,51 @@ UNKNOWN = -1
 """The attribute of an event that no filter here constrains."""
 COVERED_MAX = 1024
 """With more filters of a schema, which of them cover others is not looked for (ours)."""
+WIDER_MAX = 16
+"""Filters that cover another, as far as they are looked for (ours): nobody can make a node look at many."""
 AT_HAND = 256
 """Events whose filters are at hand (ours): copies of one come by each of its attributes."""
 
 _LAST = (1 << PLACE_BITS) - 1
+
+
+class _Corners:
+    """Boxes as arrays, for a look at all of them at once."""
+
+    def __init__(self) -> None:
+        self._ends: NDArray[np.int32] = np.zeros((2, ATTRIBUTES_MAX, 1), dtype=np.int32)
+        """[end, attribute, row]: the first place, counted downwards, and the last; −1 where nobody is. So a
+        box holds another if it has none of its ends below the other's."""
+        self._numbers: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+        """[row]"""
+        self._rows: dict[int, int] = {}
+        self._free: list[int] = []
+        self._width = 0
+        """Attributes that any of them ever constrained."""
+
+    def add(self, number: int, bounds: tuple[Bound, ...]) -> None:
+        row = self._free.pop() if self._free else len(self._rows)
+        if row == self._numbers.size:
+            self._ends = np.concatenate((self._ends, np.zeros_like(self._ends)), axis=2)
+            self._numbers = np.concatenate((self._numbers, np.zeros_like(self._numbers)))
+        self._rows[number], self._numbers[row] = row, number
+        self._ends[:, :, row] = _LAST
+        for at, low, high in bounds:
+            self._ends[:, at, row] = _LAST - low, high
+        self._width = max(self._width, bounds[-1].attribute + 1)
+
+    def remove(self, number: int) -> None:
+        row = self._rows.pop(number)
+        self._ends[:, :, row] = -1
+        self._free.append(row)
+
+    def cover(self, number: int, most: int) -> tuple[int, ...]:
+        """So many other boxes that hold one, at the most."""
+        row, rows = self._rows[number], len(self._rows) + len(self._free)
+        ends = self._ends[:, : self._width, :rows]
+        holding = np.asarray((ends >= ends[:, :, row : row + 1]).all(axis=(0, 1)))
+        holding[row] = False
+        return tuple(self._numbers[:rows][holding][:most].tolist())
 
 
 class _Family:
@@ -35,7 +79,8 @@ class _Family:
 
     def __init__(self) -> None:
         self.boxes: dict[int, tuple[Bound, ...]] = {}
-        self.wider: dict[int, tuple[int, ...]] = {}
+        self._corners = _Corners()
+        self._wider: dict[int, tuple[int, ...]] = {}
         self._index: FilterIndex | None = None
         self._places: dict[int, int] = {}
         """Number → place in the index"""
@@ -44,7 +89,8 @@ class _Family:
 
     def add(self, number: int, bounds: tuple[Bound, ...]) -> None:
         self.boxes[number] = bounds
-        self.wider.clear()
+        self._corners.add(number, bounds)
+        self._wider.clear()
         if self._index is not None:
             self._enter(number)
         elif len(self.boxes) >= INDEXED_FROM and not self._is_awaited:
@@ -53,7 +99,8 @@ class _Family:
 
     def remove(self, number: int) -> None:
         del self.boxes[number]
-        self.wider.clear()
+        self._corners.remove(number)
+        self._wider.clear()
         if self._index is not None:
             place = self._places.pop(number)
             del self._numbers[place]
@@ -74,18 +121,12 @@ class _Family:
         ]
 
     def cover(self, number: int) -> tuple[int, ...]:
-        """The other filters that hold a filter's box."""
+        """Other filters that hold a filter's box."""
         if len(self.boxes) > COVERED_MAX:
             return ()
-        if number not in self.wider:
-            own = {at: (low, high) for at, low, high in self.boxes[number]}
-            self.wider[number] = tuple(
-                other
-                for other, bounds in self.boxes.items()
-                if other != number
-                and all(at in own and low <= own[at][0] and own[at][1] <= high for at, low, high in bounds)
-            )
-        return self.wider[number]
+        if number not in self._wider:
+            self._wider[number] = self._corners.cover(number, WIDER_MAX)
+        return self._wider[number]
 
     def _build(self) -> None:
         """An index of as many attributes as there are; anew when there are more."""
