@@ -119,3 +119,37 @@ def test_owners_are_where_events_go_up_to(system: str) -> None:
     assert stats.owned.sum() <= stats.received[0].sum()
     if system == "ferry":
         assert np.count_nonzero(stats.owned) <= NETWORK.attributes
+
+
+@pytest.mark.parametrize("system", ["vinifera", "ferry"])
+@pytest.mark.parametrize("cycles", [1, 4, 14])
+def test_who_asked_before_makes_no_difference(system: str, cycles: int) -> None:
+    """A network that has settled in silence is the one in which everybody asked all the time."""
+    network = dataclasses.replace(NETWORK, system=system)
+    asked, silent = network.make(), network.make()
+    for run, settle in ((asked, asked.advance), (silent, silent.settle)):
+        run.start()
+        settle(cycles)
+        for _ in range(2):
+            run.publish(10)
+    one, other = asked.meter.take(), silent.meter.take()
+    assert (one.due, one.hits, one.hops, one.wrong) == (other.due, other.hits, other.hops, other.wrong)
+    for name in ("received", "passed", "owned"):
+        assert np.array_equal(getattr(one, name), getattr(other, name))
+    counts = [run.world.engine.counters["sent.content_table.request"] for run in (asked, silent)]
+    assert sum(counts[1]) < sum(counts[0]) if cycles == 14 else counts[0] == counts[1]
+
+
+def test_what_is_skipped_counts_as_published() -> None:
+    """Where nobody moves, rounds without events lead to the same ones."""
+    network = dataclasses.replace(NETWORK, system="ferry")
+    loud, quiet = network.make(), network.make()
+    for run, before in ((loud, loud.publish), (quiet, quiet.skip)):
+        run.start()
+        run.settle(8)
+        before(7)
+        run.meter.take()
+        run.publish(10)
+    one, other = loud.meter.take(), quiet.meter.take()
+    assert (one.due, one.hits, one.hops) == (other.due, other.hits, other.hops)
+    assert np.array_equal(one.received, other.received)

@@ -115,8 +115,11 @@ def overhead(setup: Setup) -> Measured:
     share = {key: stats.overhead for key, stats in runs.items()}
     printed = {system: _stats(setup, _network(setup, system, "zipf")).overhead for system in SYSTEMS}
     ratio = share["skewed", "vinifera"] / share["skewed", "ferry"]
+    told = {kind: _stats(setup, _network(setup, "vinifera", kind), "friends").overhead for kind in KINDS}
     text = "; ".join(
-        f"{kind}: Vinifera {share[kind, 'vinifera']:.1%}, Ferry* {share[kind, 'ferry']:.1%}" for kind in KINDS
+        f"{kind}: Vinifera {share[kind, 'vinifera']:.1%} ({told[kind]:.1%} with friends told directly), "
+        f"Ferry* {share[kind, 'ferry']:.1%}"
+        for kind in KINDS
     )
     text += (
         f", which is {ratio:.2f} of it; Zipf with exponent 1/e: Vinifera {printed['vinifera']:.1%}, Ferry* "
@@ -129,7 +132,8 @@ def overhead(setup: Setup) -> Measured:
         and ratio <= THIRD
     )
     values: dict[str, Any] = {f"{kind}, {system}": value for (kind, system), value in share.items()}
-    return Measured(text, holds, {**values, "zipf": printed}, (_friends_figure(setup), _size_figure(setup)))
+    values |= {"zipf": printed, "friends": told}
+    return Measured(text, holds, values, (_friends_figure(setup), _size_figure(setup)))
 
 
 def hops(setup: Setup) -> Measured:
@@ -207,11 +211,13 @@ def load(setup: Setup) -> Measured:
     for kind in KINDS:
         own = {count: loads[kind, "vinifera", count] for count in counts}
         ferry = loads[kind, "ferry", counts[0]]
+        told = _stats(setup, _network(setup, "vinifera", kind), "friends").load.max()
         parts.append(
             f"{kind}: Vinifera's most loaded node "
             + ", ".join(f"{found.max():.0%}" for found in own.values())
             + f" with {', '.join(map(str, counts))} attributes, {(own[counts[-1]] < LOAD_LOW).mean():.1%} of "
-            f"nodes below {LOAD_LOW:.0%} with {counts[-1]}; Ferry*, one attribute: "
+            f"nodes below {LOAD_LOW:.0%} with {counts[-1]} ({told:.0%} with friends told directly, one "
+            f"attribute); Ferry*, one attribute: "
             f"{(ferry > FERRY_HIGH[0]).mean():.1%} above {FERRY_HIGH[0]:.0%}, "
             f"{(ferry == 0).mean():.0%} at zero"
         )
