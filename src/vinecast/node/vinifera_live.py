@@ -65,6 +65,7 @@ def vinifera_config(config: NodeConfig) -> ViniferaConfig:
         tman=TManConfig(table_size=own.table_size, threshold=PATIENCE_PERIODS, period_s=config.period_s),
         long_links=own.long_links,
         beta=own.beta,
+        to_friends=own.to_friends,
         requests=own.requests,
     )
 
