@@ -1,9 +1,9 @@
 """What it saves to route by content: the same filters and events on several live networks, on loopback.
 
 In PolderCast events of a schema reach every subscriber of its topic, and each node filters for itself; in
-Vinifera they go where they match, and from neighbour to neighbour besides, unless ``to_friends`` is off. Every
-node has one filter, over two attributes, that one event in so many
-matches, and every event must come to all whose filters match, once.
+Vinifera they go where they match, and from neighbour to neighbour besides, unless ``to_friends`` is off.
+Every node has one filter, over two attributes, that one event in so many matches, and every event must come
+to all whose filters match, once.
 """
 
 import asyncio

@@ -63,8 +63,8 @@ class ViniferaSettings:
     """How many times as much to do a node's successor must have for the node to move towards it; 0: nodes
     never move."""
     to_friends: bool = True
-    """Whether who wants an event also sends it to the neighbours that want it, as far as it knows: faster, and
-    little is lost while nodes come and go, for more copies."""
+    """Whether who wants an event also sends it to the neighbours that want it, as far as it knows: it is
+    faster, and little is lost while nodes come and go, for more copies."""
     requests: int = limited(65_536, at_least=64, at_most=1 << 24)
     """Requests of others that the node has room for."""
 
