@@ -110,9 +110,7 @@ class ControlMeter:
         """For the event engine: a message is sent."""
         if hasattr(message, "event"):
             return
-        weight = message_bytes(
-            message, self._cnt, self._topic_bytes, self._entry_bytes, self._proposal_bytes
-        )
+        weight = message_bytes(message, self._cnt, self._topic_bytes, self._entry_bytes, self._proposal_bytes)
         for side, node in ((SENT, sender), (RECEIVED, receiver)):
             self.messages[side, node] += 1
             self.weight[side, node] += weight
