@@ -15,7 +15,6 @@ from vinecast.node import trees_wire as wire
 from vinecast.node.carried_topics import CarriedTopics
 from vinecast.node.codec import Codec
 from vinecast.node.config import NodeConfig
-from vinecast.node.ways import UNKNOWN_WAY
 from vinecast.node.hello import MISBEHAVED
 from vinecast.node.identity import Identity, verify
 from vinecast.node.net_attacker import Attacker
@@ -24,6 +23,7 @@ from vinecast.node.peers import PeerBook
 from vinecast.node.pulsarcast_live import CHILD_SHARE, QUESTIONS
 from vinecast.node.topic_numbers import TopicNumbers
 from vinecast.node.trees_codec import TreeCodec
+from vinecast.node.ways import UNKNOWN_WAY
 from vinecast.node.wire import TOPICS_MAX, WAY_MAX, Entry, EventFrame, Own, decode, encode, make_card
 from vinecast.protocols.multicast_tree import (
     MulticastTree,
