@@ -64,6 +64,8 @@ class FiltersConfig:
     """A filter of ``random``, ``skewed`` or ``zipf`` matches one of so many points of the space."""
     events: int = limited(20, at_least=1, at_most=1_000_000)
     """Published each time, by random nodes."""
+    capacity: int | None = limited(None, at_least=1, at_most=1_000_000)
+    """Copies of events that a node can handle in a cycle; the rest is dropped. None: all of them."""
     schema: str | None = None
     """Of ``given``, as in ``price number 0..1000, order string`` (docs/content.md)."""
     where: tuple[str, ...] = ()

@@ -19,6 +19,7 @@ import numpy as np
 from vinecast.core.errors import InputError, MissingExtraError
 from vinecast.core.profiles import Profiles
 from vinecast.core.trace import TraceRecord
+from vinecast.sim.content_run import bounded
 from vinecast.sim.content_watch import ContentWatch
 from vinecast.sim.director import Director
 from vinecast.sim.folder import new_folder
@@ -76,7 +77,7 @@ def simulate(
     profiles = populate(scenario, data, resolved.folder)
     watch: TopicWatch | ContentWatch | None = None
     if isinstance(profiles, ContentProfiles):
-        watch = ContentWatch(resolved, profiles)
+        watch = ContentWatch(resolved, profiles, data)
     elif SYSTEMS[scenario.system].has_topics:
         watch = TopicWatch(resolved, profiles, _delays(resolved, profiles.peers, data), on_spread)
     world = build_world(resolved, profiles, threads=threads, data=data, trace=trace, watch=watch)
@@ -122,7 +123,7 @@ def populate(scenario: Scenario, data: Path | None, folder: Path = Path()) -> Pr
     """
     nodes = scenario.population
     if SYSTEMS[scenario.system].has_content:
-        return scenario.content.workload(scenario.seed, nodes).profiles(scenario.seed)
+        return scenario.content.workload(scenario.seed, nodes, data).profiles(scenario.seed)
     if not SYSTEMS[scenario.system].has_topics:
         return Profiles.simulated(scenario.seed, np.zeros(nodes + 1, np.int64), np.zeros(0, np.int32), 0)
     workload = scenario.workload
@@ -163,6 +164,8 @@ def _build_world(
 ) -> World:
     scenario, config = resolved.scenario, resolved.config
     system = SYSTEMS[scenario.system]
+    if system.has_content and scenario.content.capacity is not None:
+        system = bounded(system, scenario.content.capacity)
     if scenario.engine == "sweep":
         if system.sweep is None:
             raise InputError(f"{scenario.system} has no sweep")

@@ -72,11 +72,12 @@ class Vinifera(ContentSystem):
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
-        match event:
-            case Received(sender, ShiftAsk() as ask):
-                return self._let_move(sender, ask)
-            case Received(sender, ShiftGrant() as grant):
-                return self._move(sender, grant)
+        if isinstance(event, Received):
+            message = event.message
+            if isinstance(message, ShiftAsk):
+                return self._let_move(event.sender, message)
+            if isinstance(message, ShiftGrant):
+                return self._move(event.sender, message)
         return super().handle(event, now_us)
 
     def _select(self, count: int) -> int:

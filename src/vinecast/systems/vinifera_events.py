@@ -109,10 +109,10 @@ class ContentSystem(OnTMan):
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
         match event:
-            case Received(sender, ContentEvent() as message):
-                return self._hear(sender, message, now_us)
             case Received(sender, ContentRequest() as request):
                 return self.requests.hear(sender, request)
+            case Received(sender, ContentEvent() as message):
+                return self._hear(sender, message, now_us)
             case Publish(topic, number):
                 return self._publish(topic, number, now_us)
             case PeerLost(peer):
@@ -182,8 +182,10 @@ class ContentSystem(OnTMan):
         count = shower(
             self.me, low, high, *self._near, self.profiles.table, self._to, self._lows, self._highs
         )
-        columns = (column[:count].tolist() for column in (self._to, self._lows, self._highs))
-        return list(zip(*columns, strict=True))
+        if count == 1:  # as a rule
+            return [(int(self._to[0]), int(self._lows[0]), int(self._highs[0]))]
+        to, lows, highs = (column[:count].tolist() for column in (self._to, self._lows, self._highs))
+        return list(zip(to, lows, highs, strict=True))
 
     def ring(self) -> list[int]:
         """The next on the circle, going up and going down, as far as it knows: they stand first."""
@@ -197,7 +199,7 @@ class ContentSystem(OnTMan):
         attribute, number, low, high = wanted
         if not 0 <= low <= high < CIRCLE:
             return False
-        return any(span.attribute == attribute for span in self.filters.spans(number))
+        return attribute in [span.attribute for span in self.filters.spans(number)]
 
     # Events.
 

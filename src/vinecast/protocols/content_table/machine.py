@@ -135,21 +135,20 @@ class ContentTable:
 
     def hear(self, sender: int, request: ContentRequest) -> list[Effect]:
         """Somebody asks."""
-        taken = [wanted for wanted in request.wanted if self._take(sender, wanted)]
-        effects = self.ask(taken)
-        if refused := sum(not self._is_known(wanted) for wanted in request.wanted):
+        known = [wanted for wanted in request.wanted if self._is_known(wanted)]
+        effects = self.ask([wanted for wanted in known if self._take(sender, wanted)])
+        if refused := len(request.wanted) - len(known):
             effects.append(Count("content_table.refused", refused))
         return effects
 
     def adopt(self, sender: int, request: ContentRequest) -> None:
         """Write down what somebody asks for, and ask nobody."""
         for wanted in request.wanted:
-            self._take(sender, wanted)
+            if self._is_known(wanted):
+                self._take(sender, wanted)
 
     def _take(self, sender: int, wanted: Wanted) -> bool:
         """Whether it is written down: it is not if a wider filter of the sender's says as much."""
-        if not self._is_known(wanted):
-            return False
         attribute, number, low, high = wanted
         for other in self._wider(number):
             entry = self._rows.get((attribute, other), {}).get(sender)
