@@ -68,9 +68,11 @@ def test_events_that_do_not_wait_for_their_parents_are_noticed(monkeypatch: pyte
 def test_acknowledging_what_is_not_safe_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     take = Intake.take
 
-    def hasty(self: Intake, sealed: Sealed, sender: int, ack: bool) -> list[StreamEffect]:
+    def hasty(
+        self: Intake, sealed: Sealed, sender: int, ack: bool, judged: bool = True
+    ) -> list[StreamEffect]:
         told: list[StreamEffect] = [Send(sender, StreamAck((sealed.cid,)))] if ack else []
-        return told + take(self, sealed, sender, False)
+        return told + take(self, sealed, sender, False, judged)
 
     slow = DurableConfig(commit_s=1.5, poldercast=faults.durable_config().poldercast)
     monkeypatch.setattr(faults, "durable_config", lambda: slow)
