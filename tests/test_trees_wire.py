@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec import Raw
 
 from live import live, settled, until, village
+from strangers import own, shapes_of
 from vinecast.core.errors import RemoteError
 from vinecast.node import trees_wire as wire
 from vinecast.node.carried_topics import CarriedTopics
@@ -133,15 +132,7 @@ frames = st.one_of(
     st.builds(wire.Member, names, st.booleans()),
     st.builds(wire.Above, names, entries),
 )
-shapes = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | names | st.binary(max_size=40),
-    lambda inner: st.lists(inner, max_size=5),
-    max_leaves=12,
-)
-
-
-def own(value: Any) -> bytes:
-    return encode(Own(Raw(msgspec.msgpack.encode(value))))
+shapes = shapes_of(names)
 
 
 def check_books(node: Node) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec import Raw
 
 from content import SCHEMA
 from live import live, until, village
+from strangers import own, shapes_of
 from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message
 from vinecast.core.interests_text import parse_filter
@@ -404,15 +404,7 @@ def event_frames(draw: st.DrawFn) -> bytes:
     return encode(EventFrame(hops, (parcel,) * draw(st.integers(1, 2)), way))
 
 
-shapes = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | names | st.binary(max_size=40),
-    lambda inner: st.lists(inner, max_size=5),
-    max_leaves=12,
-)
-
-
-def own(value: Any) -> bytes:
-    return encode(Own(Raw(msgspec.msgpack.encode(value))))
+shapes = shapes_of(names)
 
 
 def check_books(node: Node, config: NodeConfig = VINIFERA) -> None:

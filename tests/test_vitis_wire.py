@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec import Raw
 
 from live import live, settled, take, until, village
+from strangers import own, shapes_of
 from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message
 from vinecast.core.machine import NOBODY
@@ -326,15 +325,7 @@ frames = st.one_of(
     st.builds(wire.Have, names, hops, st.booleans(), numbers),
     st.builds(wire.Want, hops, st.booleans(), numbers),
 )
-shapes = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | names | st.binary(max_size=40),
-    lambda inner: st.lists(inner, max_size=5),
-    max_leaves=12,
-)
-
-
-def own(value: Any) -> bytes:
-    return encode(Own(Raw(msgspec.msgpack.encode(value))))
+shapes = shapes_of(names)
 
 
 def check_books(node: Node, config: NodeConfig = VITIS) -> None:

@@ -86,11 +86,6 @@ def _event_of(schema: Schema, values: object) -> Event:
     return schema.event(values)
 
 
-def write_values(schema: Schema, values: object) -> bytes:
-    """The payload of an event with these values. InputError when the schema refuses them."""
-    return _write_event(schema, _event_of(schema, values))
-
-
 def _write_event(schema: Schema, event: Event) -> bytes:
     written = {
         attribute.name: time_text(int(value)) if attribute.kind == TIME else value

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from vinecast.core.interests import Filter, make_filter
 from vinecast.core.interests_index import FilterIndex
-from vinecast.core.profiles import PLACE_BITS
 from vinecast.core.schemas import ATTRIBUTES_MAX, INTEGER, Attribute, Event, Schema
 from vinecast.node.content_index import INDEXED_FROM, when_compiled
-from vinecast.node.content_names import Bound, is_filter, read_name
+from vinecast.node.content_names import LAST_PLACE, Bound, is_filter, read_name
 from vinecast.node.topic_numbers import TopicNumbers
 from vinecast.systems.vinifera_catalogue import Content, Span
 
@@ -31,8 +30,6 @@ WIDER_MAX = 16
 """Filters that cover another, as far as they are looked for (ours): nobody can make a node look at many."""
 AT_HAND = 256
 """Events whose filters are at hand (ours): copies of one come by each of its attributes."""
-
-_LAST = (1 << PLACE_BITS) - 1
 
 
 class _Corners:
@@ -55,9 +52,9 @@ class _Corners:
             self._ends = np.concatenate((self._ends, np.zeros_like(self._ends)), axis=2)
             self._numbers = np.concatenate((self._numbers, np.zeros_like(self._numbers)))
         self._rows[number], self._numbers[row] = row, number
-        self._ends[:, :, row] = _LAST
+        self._ends[:, :, row] = LAST_PLACE
         for at, low, high in bounds:
-            self._ends[:, at, row] = _LAST - low, high
+            self._ends[:, at, row] = LAST_PLACE - low, high
         self._width = max(self._width, bounds[-1].attribute + 1)
 
     def remove(self, number: int) -> None:
@@ -131,7 +128,7 @@ class _Family:
     def _build(self) -> None:
         """An index of as many attributes as there are; anew when there are more."""
         width = 1 + max((bounds[-1].attribute for bounds in self.boxes.values()), default=0)
-        names = (Attribute(f"a{at}", INTEGER, 0, _LAST) for at in range(width))
+        names = (Attribute(f"a{at}", INTEGER, 0, LAST_PLACE) for at in range(width))
         self._index = FilterIndex(Schema("places", tuple(names)))
         self._places, self._numbers = {}, {}
         for number in list(self.boxes):

@@ -33,7 +33,7 @@ as short as a topic's, and wanting more of the others loses nothing."""
 digest_of = lru_cache(256)(schema_digest)
 
 _NAME = re.compile(r"#([0-9a-f]{32})((?:;(?:0|[1-9][0-9]?):[0-7][0-9a-f]{7}-[0-7][0-9a-f]{7})+)")
-_LAST = (1 << PLACE_BITS) - 1
+LAST_PLACE = (1 << PLACE_BITS) - 1
 
 
 class Bound(NamedTuple):
@@ -80,7 +80,7 @@ def names_of(schema: Schema, filters: Sequence[Filter], most: int) -> frozenset[
 
 def _bounds_of(one: Filter) -> tuple[Bound, ...]:
     spans = [[place_of(int(point)) for point in span] for span in spans_of(one)]
-    bounds = [Bound(at, *span) for at, span in enumerate(spans) if span != [0, _LAST]]
+    bounds = [Bound(at, *span) for at, span in enumerate(spans) if span != [0, LAST_PLACE]]
     return tuple(sorted(sorted(bounds, key=lambda bound: bound.high - bound.low)[:BOUNDS_MAX]))
 
 
@@ -88,7 +88,7 @@ def _hull(part: Sequence[tuple[Bound, ...]]) -> tuple[Bound, ...]:
     """What holds all of these, which constrain the same attributes."""
     columns = zip(*part, strict=True)
     found = (Bound(c[0].attribute, min(b.low for b in c), max(b.high for b in c)) for c in columns)
-    return tuple(bound for bound in found if (bound.low, bound.high) != (0, _LAST))
+    return tuple(bound for bound in found if (bound.low, bound.high) != (0, LAST_PLACE))
 
 
 def _written(schema: Schema, bounds: tuple[Bound, ...]) -> str:
@@ -110,7 +110,7 @@ def read_name(name: str) -> Box | None:
         bounds.append(Bound(int(at), int(low, 16), int(high, 16)))
     numbers = [bound.attribute for bound in bounds]
     sane = numbers == sorted(set(numbers)) and numbers[-1] < ATTRIBUTES_MAX and len(bounds) <= BOUNDS_MAX
-    if not sane or any(low > high or (low, high) == (0, _LAST) for _, low, high in bounds):
+    if not sane or any(low > high or (low, high) == (0, LAST_PLACE) for _, low, high in bounds):
         return None
     return Box(found[1], tuple(bounds))
 
@@ -134,4 +134,4 @@ def read_places(record: EventRecord) -> tuple[str, tuple[int, ...]]:
     if not places or len(places) % 4 or len(places) > 4 * ATTRIBUTES_MAX:
         return "", ()
     found = struct.unpack(f">{len(places) // 4}I", places)
-    return (digest, found) if max(found) <= _LAST else ("", ())
+    return (digest, found) if max(found) <= LAST_PLACE else ("", ())

@@ -7,15 +7,25 @@ machines.
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Struct
 
 from vinecast.core.blocks import CID_BYTES
 from vinecast.core.descriptors import DESCRIPTOR_BYTES_MAX
-from vinecast.core.errors import RemoteError
 from vinecast.core.names import NAME_BYTES_MAX
 from vinecast.core.records import BLOCK_BYTES_MAX, NUMBER_MAX
 from vinecast.core.seals import SEAL_BYTES_MAX
-from vinecast.node.wire import ENTRIES_MAX, EVENTS_MAX, HOPS_MAX, Entry, Other, Topic, Way, encode
+from vinecast.node.wire import (
+    ENTRIES_MAX,
+    EVENTS_MAX,
+    HOPS_MAX,
+    Entry,
+    Other,
+    Topic,
+    Way,
+    body_of,
+    encode,
+    read_body,
+)
 from vinecast.protocols.kademlia import KEY_BYTES
 
 CIDS_MAX = 4096
@@ -175,19 +185,14 @@ TableFrame = Ping | Pong | Find | Answer | Store | Provide | Stored | Goodbye
 Inner = Carried | StreamFrame | TableFrame
 TABLE_FRAMES = (Ping, Pong, Find, Answer, Store, Provide, Stored, Goodbye)
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Inner)
+_decoder: msgspec.msgpack.Decoder[Inner] = msgspec.msgpack.Decoder(Inner)
 
 
 def encode_other(inner: Inner) -> bytes:
     """The bytes of a frame with this message in it."""
-    return encode(Other(Raw(_encoder.encode(inner))))
+    return encode(Other(body_of(inner)))
 
 
 def decode_other(frame: Other) -> Inner:
     """The message in a frame of a peer."""
-    try:
-        inner: Inner = _decoder.decode(frame.body)
-        return inner
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise RemoteError(f"malformed message ({type(error).__name__})") from None
+    return read_body(_decoder, frame.body)

@@ -8,10 +8,17 @@ machines.
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Struct
 
-from vinecast.core.errors import RemoteError
-from vinecast.node.wire import ENTRIES_MAX, TOPICS_MAX, Entry, Own, Topic, encode
+from vinecast.node.wire import (
+    ENTRIES_MAX,
+    TOPICS_MAX,
+    Entry,
+    Own,
+    Topic,
+    own_frame,
+    read_body,
+)
 
 Topics = Annotated[tuple[Topic, ...], Meta(max_length=TOPICS_MAX)]
 
@@ -68,19 +75,14 @@ class Above(Struct, array_like=True, frozen=True, tag=7):
 
 TreeFrame = Join | Accept | Part | Heartbeat | Alive | Search | Member | Above
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(TreeFrame)
+_decoder: msgspec.msgpack.Decoder[TreeFrame] = msgspec.msgpack.Decoder(TreeFrame)
 
 
 def encode_own(inner: TreeFrame) -> bytes:
     """The bytes of a frame with this message in it."""
-    return encode(Own(Raw(_encoder.encode(inner))))
+    return own_frame(inner)
 
 
 def decode_own(frame: Own) -> TreeFrame:
     """The message in a frame of a peer."""
-    try:
-        inner: TreeFrame = _decoder.decode(frame.body)
-        return inner
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise RemoteError(f"malformed message ({type(error).__name__})") from None
+    return read_body(_decoder, frame.body)

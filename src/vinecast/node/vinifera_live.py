@@ -6,39 +6,29 @@ goes besides to the owners of its value of each attribute, and from each of them
 is. Nodes on these ways need not subscribe to the topic, nor know the schema (``node/content_names``).
 """
 
-import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from typing import Any
+from collections.abc import Mapping
 
 from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message, Received
-from vinecast.core.interest import Scratch, make_scratch
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import place_of
 from vinecast.core.schemas import ATTRIBUTES_MAX
 from vinecast.core.seals import Sealed
 from vinecast.node import vinifera_wire as wire
 from vinecast.node.carried_topics import CarriedTopics
-from vinecast.node.codec import Codec
 from vinecast.node.conduct import Misunderstanding
 from vinecast.node.config import PATIENCE_PERIODS, NodeConfig
 from vinecast.node.content_filters import LiveFilters
 from vinecast.node.content_names import read_places
-from vinecast.node.keepers import keeper_key
 from vinecast.node.peers import ME, PeerBook
-from vinecast.node.questions import Questions
 from vinecast.node.system_live import NOT_TOLD, Host, LiveSystem
+from vinecast.node.tman_live import LiveOnTMan, scratch_for, topic_place
 from vinecast.node.vinifera_codec import ViniferaCodec
-from vinecast.node.wire import Gossip, Own
+from vinecast.node.wire import Own
 from vinecast.protocols.content_table import ContentRequest, Wanted
 from vinecast.protocols.cyclon import CyclonConfig
-from vinecast.protocols.cyclon import machine as cyclon
-from vinecast.protocols.kademlia import point_of
 from vinecast.protocols.load_balance import ShiftAsk, ShiftGrant
 from vinecast.protocols.tman import TManConfig
-from vinecast.protocols.tman import machine as tman
 from vinecast.systems.durable_carriers import over_content
 from vinecast.systems.vinifera import Vinifera, ViniferaConfig
 from vinecast.systems.vinifera_catalogue import CIRCLE, ContentShared
@@ -50,8 +40,6 @@ routed by."""
 ASKED_SHARE = 4
 """One peer can ask for a part of a range for one in so many of the filters that a node can know, in a cycle
 (ours)."""
-ROUNDS = 2
-"""Exchanges of profiles after which what a node wants has been asked for (ours)."""
 NO_ROOM = "refused: no room for a filter"
 
 
@@ -68,12 +56,6 @@ def vinifera_config(config: NodeConfig) -> ViniferaConfig:
         to_friends=own.to_friends,
         requests=own.requests,
     )
-
-
-@lru_cache(maxsize=16)
-def _scratch_for(peers: int, topics: int, most: int, thread: int) -> Scratch:
-    """Working memory: it is left as it was found, so that the nodes of a thread can share it."""
-    return make_scratch(peers, topics, 0, most)
 
 
 def make(config: NodeConfig, seed: int, network: str, book: PeerBook, host: Host) -> LiveSystem:
@@ -101,61 +83,32 @@ class ContentWays:
         return ContentEvent(topic, sealed.number, hops, (digest, *places), way // 2, bool(way % 2))
 
 
-class LiveVinifera:
+class LiveVinifera(LiveOnTMan):
     """See ``LiveSystem``."""
 
-    table = None
-    first_timer, last_timer = cyclon.TIMER, tman.PROFILE_TIMER
-    gossips, pulls = True, False
+    pulls = False
 
     def __init__(self, config: NodeConfig, seed: int, network: str, book: PeerBook, host: Host) -> None:
         own, profiles = vinifera_config(config), book.profiles
         book.has_filters = True
-        filters = LiveFilters(book.topics, lambda topic: place_of(point_of(keeper_key(network, topic))))
+        filters = LiveFilters(book.topics, lambda topic: topic_place(network, topic))
         self._shared = shared = ContentShared(profiles, filters, ATTRIBUTES)
-        scratch = _scratch_for(
-            profiles.peers, profiles.topic_ids.size, own.candidates_max, threading.get_ident()
-        )
-        self.machine = machine = Vinifera(own, seed, ME, profiles, scratch, shared)
+        self.machine = machine = Vinifera(own, seed, ME, profiles, scratch_for(own, profiles), shared)
+        super().__init__(book, host, machine, CarriedTopics(book.topics, machine.requests.asks_for))
         self.carrier = over_content(machine, self._publish)
         self.ways = ContentWays()
-        self.codec = Codec(book)
-        self._host, self._book = host, book
-        self._topics = CarriedTopics(book.topics, machine.requests.asks_for)
         self._vinifera_codec = ViniferaCodec(self.codec, book, shared, filters, self._topics.number_of)
-        self._questions = Questions()
         self._asked: Counter[bytes] = Counter()
         """Who asked in this cycle → for how many parts of ranges"""
         self._asked_max = max(config.topics // ASKED_SHARE, wire.ROWS_MAX)
-        self._rounds: dict[int, int] = {}
-        """Own filter → exchanges of profiles since it is one"""
-        self._ring: list[int] = []
-        self._is_in_ring = False
-        """Whether the next on the circle were the same for a cycle, and answered."""
-        self._echoed: set[int] = set()
-        """Who answered the last profile."""
-        self.in_use, self.subscribes = machine.peers_in_use, machine.subscribes
 
     # Peers.
-
-    def knows_nobody(self) -> bool:
-        """See ``LiveSystem``."""
-        return self.machine.cyclon.view.size == 0
-
-    def partner_of(self, timer: str) -> int:
-        """See ``LiveSystem``."""
-        partners = {cyclon.TIMER: self.machine.cyclon.partner, tman.TIMER: self.machine.tman.partner}
-        return partners.get(timer, NOBODY)
 
     def leads_to(self, topic: str, peer: int) -> bool:
         """See ``LiveSystem``: any neighbour may be next on one of an event's ways."""
         return peer in self.machine.neighbours()
 
     # Topics and filters.
-
-    def is_ready(self, topic: int) -> bool:
-        """Whether it has been asked for since it is one of its own, from the node's place on the circle."""
-        return self._rounds.get(topic, 0) >= ROUNDS and self._is_in_ring
 
     def is_alone(self, topic: int) -> bool:
         """See ``LiveSystem``: while nobody at all is known. Who publishes need not subscribe, and filters are
@@ -169,17 +122,10 @@ class LiveVinifera:
 
     def begin(self, timer: str) -> None:
         """See ``LiveSystem``."""
-        machine, profiles = self.machine, self._book.profiles
-        if timer == cyclon.TIMER:
+        super().begin(timer)
+        if timer == self.first_timer:
             self._asked.clear()
-            self._topics.sweep()
             self._step_aside()
-        elif timer == tman.PROFILE_TIMER:
-            before, self._ring = self._ring, machine.ring()
-            self._is_in_ring = bool(before) and before == self._ring and self._echoed.issuperset(before)
-            self._echoed.clear()
-            mine = profiles.topics_of(ME).tolist()
-            self._rounds = {topic: self._rounds.get(topic, 0) + 1 for topic in mine}
 
     def _step_aside(self) -> None:
         """No two nodes may be at one place: the one with the higher id takes the next."""
@@ -206,11 +152,6 @@ class LiveVinifera:
             raise Misunderstanding("no room for a topic")
         return number
 
-    def keep_topic(self, topic: int) -> None:
-        """See ``LiveSystem``."""
-        self._rounds.pop(topic, None)
-        self._topics.keep(topic)
-
     def _publish(self, sealed: Sealed) -> None:
         digest, places = read_places(sealed.record)
         self._shared.contents[sealed.number] = (digest, *places)
@@ -220,10 +161,6 @@ class LiveVinifera:
         self._shared.contents.clear()
         self._topics.release()
         return NOT_TOLD
-
-    def search(self, topic: str) -> bool:
-        """See ``LiveSystem``: the way to its owner is always known."""
-        return False
 
     # Messages.
 
@@ -246,10 +183,6 @@ class LiveVinifera:
                 asked = next(handed, wire.Asked((), b""))
                 return wire.encode_own(wire.Move(place, load, asked))
         return wire.encode_own(self._vinifera_codec.pack(to, message))
-
-    def read_gossip(self, peer: bytes, frame: Gossip) -> tuple[int, Message]:
-        """See ``LiveSystem``: its gossip is in frames of its own."""
-        raise RemoteError("unknown kind of message")
 
     def take(self, peer: bytes, frame: Own) -> None:
         """See ``LiveSystem``."""
@@ -274,10 +207,8 @@ class LiveVinifera:
 
     def _take_gossip(self, peer: bytes, frame: wire.Exchange | wire.Profile) -> None:
         self._host.hear(peer)
-        sender, message = self._vinifera_codec.read(peer, frame)
-        self._host.handle(Received(sender, message))
-        if isinstance(frame, wire.Profile) and frame.is_answer:
-            self._echoed.add(sender)
+        is_echo = isinstance(frame, wire.Profile) and frame.is_answer
+        self._hear(*self._vinifera_codec.read(peer, frame), is_echo)
 
     def _read(self, peer: bytes, asked: wire.Asked) -> tuple[Wanted, ...]:
         wanted, refused = self._vinifera_codec.read_wanted(asked, self._asked_max - self._asked[peer])
@@ -285,12 +216,3 @@ class LiveVinifera:
         if refused:
             self._host.counters[NO_ROOM] += refused
         return tuple(wanted)
-
-    # Regularity.
-
-    def recall(self, sessions: Iterable[tuple[int, int]]) -> None:
-        """See ``LiveSystem``: it does not matter here."""
-
-    def regularity(self) -> dict[str, Any]:
-        """See ``LiveSystem``."""
-        return {}

@@ -12,13 +12,21 @@ import struct
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Struct
 
-from vinecast.core.errors import RemoteError
 from vinecast.core.profiles import PLACE_BITS
 from vinecast.node.config import TABLE_MAX
 from vinecast.node.tman_codec import KINDS
-from vinecast.node.wire import AGE_MAX, Card, CardReference, Cycle, Own, Topic, encode
+from vinecast.node.wire import (
+    AGE_MAX,
+    Card,
+    CardReference,
+    Cycle,
+    Own,
+    Topic,
+    own_frame,
+    read_body,
+)
 from vinecast.protocols.load_balance import LOAD_MAX
 
 PEERS_MAX = TABLE_MAX + 32
@@ -97,19 +105,14 @@ class Move(Struct, array_like=True, frozen=True, tag=4):
 
 ViniferaFrame = Exchange | Profile | Request | MayMove | Move
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(ViniferaFrame)
+_decoder: msgspec.msgpack.Decoder[ViniferaFrame] = msgspec.msgpack.Decoder(ViniferaFrame)
 
 
 def encode_own(inner: ViniferaFrame) -> bytes:
     """The bytes of a frame with this message in it."""
-    return encode(Own(Raw(_encoder.encode(inner))))
+    return own_frame(inner)
 
 
 def decode_own(frame: Own) -> ViniferaFrame:
     """The message in a frame of a peer."""
-    try:
-        inner: ViniferaFrame = _decoder.decode(frame.body)
-        return inner
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise RemoteError(f"malformed message ({type(error).__name__})") from None
+    return read_body(_decoder, frame.body)

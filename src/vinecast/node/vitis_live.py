@@ -6,47 +6,35 @@ that they do not subscribe to, so that word of events is taken for every topic w
 topic while an event is seeking a node that has some.
 """
 
-import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message, Received
-from vinecast.core.interest import Scratch, make_scratch
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import place_of
 from vinecast.node import vitis_wire as wire
 from vinecast.node.carried_topics import CarriedTopics
-from vinecast.node.codec import Codec
 from vinecast.node.conduct import Misunderstanding
 from vinecast.node.config import PATIENCE_PERIODS, NodeConfig
-from vinecast.node.keepers import keeper_key
 from vinecast.node.peers import ME, PeerBook
-from vinecast.node.questions import Questions
 from vinecast.node.system_live import Host, LiveSystem
+from vinecast.node.tman_live import LiveOnTMan, scratch_for, topic_place
 from vinecast.node.topics import is_topic
 from vinecast.node.vitis_codec import Strangers, VitisCodec
 from vinecast.node.vitis_outbox import VitisOutbox
 from vinecast.node.ways import PlainWays
-from vinecast.node.wire import Gossip, Own
+from vinecast.node.wire import Own
 from vinecast.protocols.cyclon import CyclonConfig
-from vinecast.protocols.cyclon import machine as cyclon
-from vinecast.protocols.kademlia import point_of
 from vinecast.protocols.relay_path import RelayRequest
 from vinecast.protocols.tman import TManConfig
-from vinecast.protocols.tman import machine as tman
 from vinecast.systems.durable_carriers import over_notices
 from vinecast.systems.notices import Notice, Pull
 from vinecast.systems.vitis import Vitis, VitisConfig, VitisProfiles
 
 RELAY_SHARE = 4
 """One peer can ask to relay one in so many of the topics that a node can know, in a cycle (ours)."""
-ROUNDS = 2
-"""Exchanges of profiles after which neighbours know of a new topic, and a gateway has asked for a path."""
 NOT_CARRIED = "refused: notice on a topic that is not carried"
 NO_ROOM = "refused: no room for a topic to relay"
 
@@ -65,66 +53,35 @@ def vitis_config(config: NodeConfig) -> VitisConfig:
     )
 
 
-@lru_cache(maxsize=16)
-def _scratch_for(peers: int, topics: int, most: int, thread: int) -> Scratch:
-    """Working memory: it is left as it was found, so that the nodes of a thread can share it."""
-    return make_scratch(peers, topics, 0, most)
-
-
 def make(config: NodeConfig, seed: int, network: str, book: PeerBook, host: Host) -> LiveSystem:
     """See ``make_system``."""
     return LiveVitis(config, seed, network, book, host)
 
 
-class LiveVitis:
+class LiveVitis(LiveOnTMan):
     """See ``LiveSystem``."""
 
-    table = None
-    first_timer, last_timer = cyclon.TIMER, tman.PROFILE_TIMER
-    gossips, pulls = True, True
+    pulls = True
 
     def __init__(self, config: NodeConfig, seed: int, network: str, book: PeerBook, host: Host) -> None:
         own, profiles = vitis_config(config), book.profiles
-        places = book.topics.place(lambda topic: place_of(point_of(keeper_key(network, topic))), np.int32)
+        places = book.topics.place(lambda topic: topic_place(network, topic), np.int32)
         shared = VitisProfiles(profiles, places)
-        scratch = _scratch_for(
-            profiles.peers, profiles.topic_ids.size, own.candidates_max, threading.get_ident()
-        )
-        self.machine = machine = Vitis(own, seed, ME, profiles, scratch, shared)
+        self.machine = machine = Vitis(own, seed, ME, profiles, scratch_for(own, profiles), shared)
+        super().__init__(book, host, machine, CarriedTopics(book.topics, machine.relays.carries))
         self.carrier = over_notices(machine)
         self.ways = PlainWays(self.carrier.carries)
-        self.codec = Codec(book)
-        self._host, self._book, self._shared = host, book, shared
         self._strangers = Strangers(book, config.peers)
         self._vitis_codec = VitisCodec(
             self.codec, book, shared, self._strangers, machine.subscribes, host.counters
         )
-        self._topics = CarriedTopics(book.topics, machine.relays.carries)
         self._outbox = VitisOutbox(host.send_frame, book.topics)
-        self._questions = Questions()
         self._relayed: Counter[bytes] = Counter()
         """Who asked for paths in this cycle → of how many topics"""
         self._relay_max = config.topics // RELAY_SHARE
-        self._rounds: dict[int, int] = {}
-        """Own topic → exchanges of profiles since it is one"""
-        self._ring: list[int] = []
-        self._is_in_ring = False
-        """Whether the next on the circle were the same for a cycle, and answered."""
-        self._echoed: set[int] = set()
-        """Who answered the last profile."""
-        self.in_use, self.send_later = machine.peers_in_use, self._outbox.put
-        self.subscribes, self.has_seen, self.is_alone = machine.subscribes, machine.has_seen, machine.is_alone
+        self.send_later, self.has_seen, self.is_alone = self._outbox.put, machine.has_seen, machine.is_alone
 
     # Peers.
-
-    def knows_nobody(self) -> bool:
-        """See ``LiveSystem``."""
-        return self.machine.cyclon.view.size == 0
-
-    def partner_of(self, timer: str) -> int:
-        """See ``LiveSystem``."""
-        partners = {cyclon.TIMER: self.machine.cyclon.partner, tman.TIMER: self.machine.tman.partner}
-        return partners.get(timer, NOBODY)
 
     def leads_to(self, topic: str, peer: int) -> bool:
         """See ``LiveSystem``."""
@@ -134,10 +91,8 @@ class LiveVitis:
     # Topics.
 
     def is_ready(self, topic: int) -> bool:
-        """Whether it has links in a topic, all of which know that it is theirs, and its place on the circle,
-        so that paths lead where those of others do."""
-        known = self._rounds.get(topic, 0) >= ROUNDS
-        return known and self._is_in_ring and bool(self.machine.links(topic))
+        """… and whether it has links in the topic."""
+        return super().is_ready(topic) and bool(self.machine.links(topic))
 
     def neighbours(self, topic: int) -> tuple[int, int]:
         """Two of those whom its events go to, the one of whom it has its gateway last."""
@@ -147,18 +102,12 @@ class LiveVitis:
 
     def begin(self, timer: str) -> None:
         """See ``LiveSystem``."""
-        machine, profiles = self.machine, self._book.profiles
-        if timer == cyclon.TIMER:
+        super().begin(timer)
+        if timer == self.first_timer:
             self._relayed.clear()
-            self._topics.sweep()
             if self._strangers.is_crowded:
-                self._vitis_codec.forget_strangers(machine.neighbours(), machine.proposed_peers())
-        elif timer == tman.PROFILE_TIMER:
-            before, self._ring = self._ring, machine.ring()
-            self._is_in_ring = bool(before) and before == self._ring and self._echoed.issuperset(before)
-            self._echoed.clear()
-            mine = profiles.topics_of(ME).tolist()
-            self._rounds = {topic: self._rounds.get(topic, 0) + 1 for topic in mine}
+                neighbours, proposed = self.machine.neighbours(), self.machine.proposed_peers()
+                self._vitis_codec.forget_strangers(neighbours, proposed)
 
     # Events.
 
@@ -179,30 +128,17 @@ class LiveVitis:
         has_links = number is not None and (self.subscribes(number) or self.machine.links(number))
         return number if has_links else None
 
-    def keep_topic(self, topic: int) -> None:
-        """See ``LiveSystem``."""
-        self._rounds.pop(topic, None)
-        self._topics.keep(topic)
-
     def release(self) -> Mapping[int, int]:
         """See ``LiveSystem``."""
         told = self._outbox.flush()
         self._topics.release()
         return told
 
-    def search(self, topic: str) -> bool:
-        """See ``LiveSystem``: the way to a cluster is always known."""
-        return False
-
     # Messages.
 
     def encode(self, to: bytes, message: Message) -> bytes:
         """See ``LiveSystem``."""
         return wire.encode_own(self._vitis_codec.pack(to, message))
-
-    def read_gossip(self, peer: bytes, frame: Gossip) -> tuple[int, Message]:
-        """See ``LiveSystem``: its gossip is in frames of its own."""
-        raise RemoteError("unknown kind of message")
 
     def take(self, peer: bytes, frame: Own) -> None:
         """See ``LiveSystem``."""
@@ -226,10 +162,8 @@ class LiveVitis:
 
     def _take_gossip(self, peer: bytes, frame: wire.Exchange | wire.Profile) -> None:
         self._host.hear(peer)
-        sender, message = self._vitis_codec.read(peer, frame)
-        self._host.handle(Received(sender, message))
-        if isinstance(frame, wire.Profile) and frame.is_answer:
-            self._echoed.add(sender)
+        is_echo = isinstance(frame, wire.Profile) and frame.is_answer
+        self._hear(*self._vitis_codec.read(peer, frame), is_echo)
 
     def _take_relay(self, peer: bytes, sender: int, topics: Iterable[str]) -> None:
         self._questions.note(peer, self._host.now_us())
@@ -255,12 +189,3 @@ class LiveVitis:
             return
         for number in frame.events:
             self._host.handle(Received(sender, Notice(topic, number, frame.hops, frame.seeking)))
-
-    # Regularity.
-
-    def recall(self, sessions: Iterable[tuple[int, int]]) -> None:
-        """See ``LiveSystem``: it does not matter here."""
-
-    def regularity(self) -> dict[str, Any]:
-        """See ``LiveSystem``."""
-        return {}

@@ -13,9 +13,8 @@ import struct
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Struct
 
-from vinecast.core.errors import RemoteError
 from vinecast.core.records import NUMBER_MAX
 from vinecast.node.config import TABLE_MAX
 from vinecast.node.tman_codec import KINDS
@@ -29,7 +28,8 @@ from vinecast.node.wire import (
     Id,
     Own,
     Topic,
-    encode,
+    own_frame,
+    read_body,
 )
 from vinecast.systems.vitis_rules import WEIGHT_MAX
 
@@ -107,19 +107,14 @@ class Want(Struct, array_like=True, frozen=True, tag=4):
 
 VitisFrame = Exchange | Profile | Relay | Have | Want
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(VitisFrame)
+_decoder: msgspec.msgpack.Decoder[VitisFrame] = msgspec.msgpack.Decoder(VitisFrame)
 
 
 def encode_own(inner: VitisFrame) -> bytes:
     """The bytes of a frame with this message in it."""
-    return encode(Own(Raw(_encoder.encode(inner))))
+    return own_frame(inner)
 
 
 def decode_own(frame: Own) -> VitisFrame:
     """The message in a frame of a peer."""
-    try:
-        inner: VitisFrame = _decoder.decode(frame.body)
-        return inner
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise RemoteError(f"malformed message ({type(error).__name__})") from None
+    return read_body(_decoder, frame.body)

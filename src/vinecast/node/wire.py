@@ -9,7 +9,7 @@ Everything that comes in is bounded and typed here; what it means is checked by 
 """
 
 from collections.abc import Callable, Iterable
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -116,10 +116,12 @@ class Own(Struct, array_like=True, frozen=True, tag=5):
     body: Raw
 
 
+T = TypeVar("T")
+
 Frame = Gossip | EventFrame | Leaving | Introduction | Other | Own
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Frame)
+_decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 
 
 def encode(frame: Frame) -> bytes:
@@ -129,11 +131,29 @@ def encode(frame: Frame) -> bytes:
 
 def decode(data: bytes) -> Frame:
     """The frame of some bytes from a peer."""
+    return _read(_decoder, data, "frame")
+
+
+def own_frame(inner: Struct) -> bytes:
+    """The bytes of a frame ``Own`` with this message in it."""
+    return encode(Own(body_of(inner)))
+
+
+def body_of(inner: Struct) -> Raw:
+    """A message, to go inside a frame."""
+    return Raw(_encoder.encode(inner))
+
+
+def read_body(decoder: "msgspec.msgpack.Decoder[T]", body: Raw) -> T:
+    """The message inside a frame of a peer."""
+    return _read(decoder, body, "message")
+
+
+def _read(decoder: "msgspec.msgpack.Decoder[T]", data: bytes | Raw, what: str) -> T:
     try:
-        frame: Frame = _decoder.decode(data)
-        return frame
+        return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise RemoteError(f"malformed frame ({type(error).__name__})") from None
+        raise RemoteError(f"malformed {what} ({type(error).__name__})") from None
 
 
 def names_bytes(topics: Iterable[str]) -> int:

@@ -176,6 +176,11 @@ class OnTMan:
         """All that it is linked to."""
         return self.tman.neighbours()
 
+    def ring(self) -> list[int]:
+        """The next on the circle, going up and going down, as far as it knows: in systems that have a ring,
+        they stand first in the table."""
+        return self.tman.table[:2].tolist()  # type: ignore[no-any-return]
+
     def peers_in_use(self) -> set[int]:
         """Everybody in a view, linked, asked or remembered as silent: whose numbers must stay theirs."""
         silent = self._silence.table.peers[0].tolist()

@@ -187,10 +187,6 @@ class ContentSystem(OnTMan):
         to, lows, highs = (column[:count].tolist() for column in (self._to, self._lows, self._highs))
         return list(zip(to, lows, highs, strict=True))
 
-    def ring(self) -> list[int]:
-        """The next on the circle, going up and going down, as far as it knows: they stand first."""
-        return self.tman.table[:2].tolist()  # type: ignore[no-any-return]
-
     def peers_in_use(self) -> set[int]:
         """See ``OnTMan``."""
         return (super().peers_in_use() | self.requests.peers() | {self._before}) - {NOBODY}

@@ -120,10 +120,6 @@ class Rendezvous(OnNotices):
         """Whether it knows nobody nearer to a topic's place."""
         return self._next_hop(topic) < 0
 
-    def ring(self) -> list[int]:
-        """The next on the circle, going up and going down, as far as it knows: they stand first."""
-        return self.tman.table[:2].tolist()  # type: ignore[no-any-return]
-
     def ways(self, topic: int) -> list[int]:
         """Whom an event of a topic would be told to, by whoever has it here."""
         links = self._route(topic)
