@@ -269,7 +269,7 @@ def test_the_packed_worth_orders_as_formula_6_1_is_meant_to(
     count = begin_gathering(scratch)
     for peer in range(1, len(others) + 1):
         count = gather_one(scratch, count, peer, 0)
-    score_regular(0, 4, count, profiles.table, patterns.regular, scratch, scores)
+    score_regular(0, 4, count, profiles.table, patterns.packed, scratch, scores)
     assert not scratch.mark.any()
 
     def intended(topics: set[int], with_slots: set[int]) -> tuple[int, ...]:
@@ -302,13 +302,14 @@ def test_a_node_with_the_most_topics_that_can_be() -> None:
     everything = np.arange(REGULAR_TOPICS_MAX, dtype=np.int32)
     for peer, some in enumerate((everything, everything, everything[:100])):
         profiles.set_topics(peer, some, np.full(some.size, 4, np.uint8))
-    regular = np.ones((3, 168), dtype=np.bool_)
+    patterns = Patterns(3, 168)
+    patterns.give(np.ones((3, 168), dtype=np.bool_))
     scratch, scores = make_scratch(3, REGULAR_TOPICS_MAX, REGULAR_TOPICS_MAX, 3), np.zeros(3, dtype=np.uint64)
     count = gather_one(scratch, gather_one(scratch, begin_gathering(scratch), 1, 0), 2, 0)
-    score_regular(0, 4, count, profiles.table, regular, scratch, scores)
+    score_regular(0, 4, count, profiles.table, patterns.packed, scratch, scores)
     assert scores[0] > scores[1] > 0
     assert scores[0] < 1 << 16
-    assert in_common(regular, 0, 1) == 168
+    assert in_common(patterns.packed, 0, 1) == 168
 
 
 def test_a_message_cannot_carry_more_than_a_bucket_holds() -> None:

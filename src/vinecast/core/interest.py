@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.crowds import Members, Sets, join, no_sets, words_for
 from vinecast.core.draws import mix, substream
 from vinecast.core.machine import NOBODY
 from vinecast.core.rule import inner_rule, rule, word
@@ -58,6 +59,8 @@ class Scratch(NamedTuple):
     """[place], the chosen candidates"""
     worth: NDArray[np.uint64]
     """[place], their worth"""
+    tie: NDArray[np.uint64]
+    """[place], what decides among equals"""
     slot: NDArray[np.int32]
     """[peer], its place among the candidates while it is one"""
     weight: NDArray[np.int32]
@@ -68,12 +71,21 @@ class Scratch(NamedTuple):
     """[topic, place on the ring]"""
     near_ages: NDArray[np.uint16]
     """[topic, place on the ring]"""
+    crowd: Members
+    """[word], 0; who is a candidate"""
+    lacking: NDArray[np.uint64]
+    """[class, word], topics by how many neighbours they lack"""
+    sets: Sets
+    """Who follows what, in a small population"""
 
 
-def make_scratch(peers: int, topics: int, topics_a_node: int, most: int, places: int = 4) -> Scratch:
+def make_scratch(
+    peers: int, topics: int, topics_a_node: int, most: int, places: int = 4, sets: Sets | None = None
+) -> Scratch:
     """Working memory for a system of so many peers and topics.
 
-    ``most`` is the longest list ever chosen, ``places`` the neighbours a topic has on its ring.
+    ``most`` is the longest list ever chosen, ``places`` the neighbours a topic has on its ring. As long as
+    there are sets, nobody's topics may change.
     """
     candidates = places * topics_a_node + 4 * most + 1
     return Scratch(
@@ -85,11 +97,15 @@ def make_scratch(peers: int, topics: int, topics_a_node: int, most: int, places:
         ages=np.zeros(candidates, dtype=np.uint16),
         best=np.zeros(most, dtype=np.int32),
         worth=np.zeros(most, dtype=np.uint64),
+        tie=np.zeros(most, dtype=np.uint64),
         slot=np.zeros(peers, dtype=np.int32),
         weight=np.zeros(candidates, dtype=np.int32),
         gap=np.zeros((max(topics_a_node, 1) + 1, 2), dtype=np.int64),
         near=np.zeros((max(topics_a_node, 1), places), dtype=np.int32),
         near_ages=np.zeros((max(topics_a_node, 1), places), dtype=np.uint16),
+        crowd=np.zeros(words_for(peers), dtype=np.uint64),
+        lacking=np.zeros((WANTED_MAX + 1, words_for(topics)), dtype=np.uint64),
+        sets=no_sets() if sets is None else sets,
     )
 
 
@@ -153,6 +169,21 @@ def gather(scratch: Scratch, count: int, peers: NDArray[np.int32], ages: NDArray
 
 
 @rule
+def gather_rows(scratch: Scratch, count: int, peers: NDArray[np.int32], ages: NDArray[np.uint16]) -> int:
+    """``gather`` row by row. peers, ages: [row, place]"""
+    stamp = scratch.stamp[0]
+    for row in range(peers.shape[0]):
+        for place in range(peers.shape[1]):
+            peer = peers[row, place]
+            if peer != NOBODY and scratch.seen[peer] != stamp:
+                scratch.seen[peer] = stamp
+                scratch.peers[count] = peer
+                scratch.ages[count] = ages[row, place]
+                count += 1
+    return count
+
+
+@rule
 def leave_out(scratch: Scratch, peers: NDArray[np.int32]) -> None:
     """Let these count as gathered already, without becoming candidates."""
     for i in range(peers.size):
@@ -169,6 +200,21 @@ def gather_one(scratch: Scratch, count: int, peer: int, age: int) -> int:
         scratch.ages[count] = age
         count += 1
     return count
+
+
+@inner_rule
+def crowd_in(scratch: Scratch, place: int) -> None:
+    """Let the candidate at a place join the crowd."""
+    peer = int(scratch.peers[place])
+    join(scratch.crowd, peer)
+    scratch.slot[peer] = place
+
+
+@inner_rule
+def disperse(scratch: Scratch, count: int) -> None:
+    """Empty the crowd, of whom nobody is but the first ``count`` candidates."""
+    for i in range(count):
+        scratch.crowd[scratch.peers[i] >> 6] = 0
 
 
 @rule

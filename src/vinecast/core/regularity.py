@@ -19,6 +19,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.crowds import join, words_for
 from vinecast.core.errors import InputError
 from vinecast.core.rule import rule
 
@@ -170,15 +171,26 @@ def set_pattern(
         pattern[i] = is_regular(online[i], observed[i], threshold)
 
 
+@rule
+def pack(pattern: NDArray[np.bool_], packed: NDArray[np.uint64]) -> None:
+    """Write a pattern as a set. pattern: [slot]; packed: [word]"""
+    for at in range(packed.size):
+        packed[at] = 0
+    for slot in range(pattern.size):
+        if pattern[slot]:
+            join(packed, slot)
+
+
 class Patterns:
     """Who says that it is regular when: a part of everybody's profile.
 
-    regular: [peer, slot]. In a simulation one table serves the whole population; a live node has its own,
-    with what it last heard of each peer.
+    regular: [peer, slot], and packed: [peer, word], a bit a slot. In a simulation one table serves the whole
+    population; a live node has its own, with what it last heard of each peer.
     """
 
     def __init__(self, peers: int, slots: int) -> None:
         self.regular: NDArray[np.bool_] = np.zeros((peers, slots), dtype=np.bool_)
+        self.packed: NDArray[np.uint64] = np.zeros((peers, words_for(slots)), dtype=np.uint64)
         self.changes = 0
         """How often somebody's pattern was replaced."""
         self.given = False
@@ -187,6 +199,7 @@ class Patterns:
     def replace(self, peer: int, pattern: NDArray[np.bool_]) -> None:
         """A peer says when it is regular. pattern: [slot]"""
         self.regular[peer] = pattern
+        pack(self.regular[peer], self.packed[peer])
         self.changes += 1
 
     def give(self, regular: NDArray[np.bool_]) -> None:
@@ -194,5 +207,7 @@ class Patterns:
         if regular.shape != self.regular.shape:
             raise InputError(f"patterns must have the shape {self.regular.shape}, not {regular.shape}")
         self.regular[:] = regular
+        for pattern, packed in zip(self.regular, self.packed, strict=True):
+            pack(pattern, packed)
         self.given = True
         self.changes += 1

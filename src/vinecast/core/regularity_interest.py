@@ -7,11 +7,14 @@ shared topics that lack k neighbours, that lack k − 1, … that lack one; and 
 together with the ones of the topics that lack none, which grows as |T_p ∩ T_q| · (|Reg_p ∩ Reg_q| + 1).
 ``score_regular`` packs these numbers into one word, each class as wide as the target's number of topics
 needs.
+
+Patterns come as sets of slots (``Patterns.packed``).
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.crowds import count_common, join
 from vinecast.core.interest import Scratch, unmark
 from vinecast.core.profiles import Table
 from vinecast.core.rule import inner_rule, rule, word
@@ -33,12 +36,9 @@ def _bits_of(number: int) -> int:
 
 
 @rule
-def in_common(regular: NDArray[np.bool_], a: int, b: int) -> int:
-    """In how many slots two peers are both regular. regular: [peer, slot]"""
-    count = 0
-    for slot in range(regular.shape[1]):
-        count += int(regular[a, slot] & regular[b, slot])
-    return count
+def in_common(packed: NDArray[np.uint64], a: int, b: int) -> int:
+    """In how many slots two peers are both regular. packed: [peer, word]"""
+    return count_common(packed[a], packed[b])
 
 
 @rule
@@ -47,26 +47,71 @@ def score_regular(
     wanted: int,
     count: int,
     table: Table,
-    regular: NDArray[np.bool_],
+    packed: NDArray[np.uint64],
     scratch: Scratch,
     scores: NDArray[np.uint64],
 ) -> None:
     """What the scratch's first ``count`` candidates are worth to ``target``. scores: [candidate]"""
-    begin, end = int(table.beg[target]), int(table.beg[target]) + int(table.cnt[target])
-    own, bits = table.topics[begin:end], _bits_of(int(table.cnt[target]))
+    bits = _bits_of(int(table.cnt[target]))
     left = 64 - _CLASSES * bits
-    spare = max(bits + _bits_of(regular.shape[1] + 1) - left, 0)
+    if scratch.sets.tastes.shape[0] > 0:
+        _add_up_sets(target, wanted, count, left, bits, table, scratch, scores)
+    else:
+        _add_up_topics(target, wanted, count, left, bits, table, scratch, scores)
+    spare = max(bits + _bits_of(64 * packed.shape[1] + 1) - left, 0)
+    low = (_ONE << word(left)) - _ONE
+    for i in range(count):
+        shared = word(scores[i]) & low
+        together = shared * word(in_common(packed, target, int(scratch.peers[i])) + 1)
+        scores[i] = (word(scores[i]) - shared) + (together >> word(spare))
+
+
+@inner_rule
+def _lack(wanted: int, coverage: int) -> int:
+    """How many neighbours a topic lacks, as far as there are classes."""
+    return min(max(wanted - coverage, 0), _CLASSES)
+
+
+@rule
+def _add_up_topics(
+    target: int, wanted: int, count: int, left: int, bits: int, table: Table, scratch: Scratch,
+    scores: NDArray[np.uint64],
+) -> None:  # fmt: skip
+    """The numbers of shared topics: that lack so many in the classes, and of all of them in the low bits."""
+    begin, end = int(table.beg[target]), int(table.beg[target]) + int(table.cnt[target])
     for row in range(begin, end):
-        lack = min(max(wanted - int(table.coverage[row]), 0), _CLASSES)
+        lack = _lack(wanted, int(table.coverage[row]))
         value = _ONE << word(left + (lack - 1) * bits) if lack > 0 else word(0)
         scratch.mark[table.topics[row]] = value + _ONE
-    low = (_ONE << word(left)) - _ONE
     for i in range(count):
         peer = int(scratch.peers[i])
         packed = word(0)
         for row in range(table.beg[peer], table.beg[peer] + table.cnt[peer]):
             packed += scratch.mark[table.topics[row]]
-        shared = packed & low
-        together = shared * word(in_common(regular, target, peer) + 1)
-        scores[i] = (packed - shared) + (together >> word(spare))
-    unmark(scratch.mark, own)
+        scores[i] = packed
+    unmark(scratch.mark, table.topics[begin:end])
+
+
+@rule
+def _add_up_sets(
+    target: int, wanted: int, count: int, left: int, bits: int, table: Table, scratch: Scratch,
+    scores: NDArray[np.uint64],
+) -> None:  # fmt: skip
+    """The same, from sets of topics."""
+    tastes, lacking = scratch.sets.tastes, scratch.lacking
+    begin, end = int(table.beg[target]), int(table.beg[target]) + int(table.cnt[target])
+    for row in range(begin, end):
+        join(lacking[_lack(wanted, int(table.coverage[row]))], int(table.topics[row]))
+    for i in range(count):
+        scores[i] = count_common(tastes[target], tastes[scratch.peers[i]])
+    for lack in range(1, _CLASSES + 1):
+        any_lacking = word(0)
+        for at in range(lacking.shape[1]):
+            any_lacking |= word(lacking[lack, at])
+        if any_lacking != 0:
+            for i in range(count):
+                found = word(count_common(lacking[lack], tastes[scratch.peers[i]]))
+                scores[i] += np.uint64(found << word(left + (lack - 1) * bits))
+    for lack in range(_CLASSES + 1):
+        for at in range(lacking.shape[1]):
+            lacking[lack, at] = 0

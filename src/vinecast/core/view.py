@@ -25,19 +25,18 @@ def insert_best(scratch: Scratch, found: int, most: int, place: int, value: int,
 
     Equal worth is ordered by a draw with the key.
     """
-    best, best_worth = scratch.best, scratch.worth
-    peer = int(scratch.peers[place])
+    best, best_worth, best_tie = scratch.best, scratch.worth, scratch.tie
+    tie = tie_break(key, int(scratch.peers[place]))
     at = found
     while at > 0 and value >= best_worth[at - 1]:
-        above = int(scratch.peers[best[at - 1]])
-        if value == best_worth[at - 1] and tie_break(key, peer) > tie_break(key, above):
+        if value == best_worth[at - 1] and tie > best_tie[at - 1]:
             break
         if at < most:
-            best[at], best_worth[at] = best[at - 1], best_worth[at - 1]
+            best[at], best_worth[at], best_tie[at] = best[at - 1], best_worth[at - 1], best_tie[at - 1]
         at -= 1
     if at == most:
         return found
-    best[at], best_worth[at] = place, value
+    best[at], best_worth[at], best_tie[at] = place, value, tie
     return found + 1 if found < most else most
 
 

@@ -286,7 +286,7 @@ def _count_spread(
         missed = False
         for row in range(table.beg[p], table.beg[p] + table.cnt[p]):
             topic = table.topics[row]
-            if publisher[topic] == NOBODY:
+            if publisher[topic] == NOBODY or not (expected[p] or copies[row] or hops[row] != MISSED):
                 continue
             by_topic = _size_class(int(subscribers[topic]))
             got = hops[row] != MISSED

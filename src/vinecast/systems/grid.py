@@ -201,6 +201,6 @@ def slots_in_common(patterns: Patterns) -> Utility:
 
     def utility(target: int, candidates: NDArray[np.int32], scores: NDArray[np.uint64]) -> None:
         for i, peer in enumerate(candidates.tolist()):
-            scores[i] = in_common(patterns.regular, target, peer)
+            scores[i] = in_common(patterns.packed, target, peer)
 
     return utility

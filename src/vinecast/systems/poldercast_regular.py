@@ -171,7 +171,7 @@ class PolderCastRegular(PolderCast):
             self.config.vicinity.wanted,
             candidates.size,
             self._shared.table,
-            self.patterns.regular,
+            self.patterns.packed,
             self._scratch,
             scores,
         )

@@ -170,7 +170,7 @@ class PolderCastRegularSweep(PolderCastSweep):
     def _views(self) -> victor.Views:
         return victor.Views(
             self.victor_peers, self.victor_ages, self.cyclon.peers, self.cyclon.ages, self.patterns.regular,
-            self.grid_silence, self.online, self.cyclon.cycles,
+            self.patterns.packed, self.grid_silence, self.online, self.cyclon.cycles,
         )  # fmt: skip
 
     # The clock, the log, the slots.

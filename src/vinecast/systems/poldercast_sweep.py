@@ -8,6 +8,7 @@ sixth of the period. There is no sequential setting: nothing we measure needs on
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.crowds import make_sets
 from vinecast.core.errors import Bug, InputError
 from vinecast.core.exchange import group_requests
 from vinecast.core.index import Index, make_index
@@ -122,8 +123,10 @@ class PolderCastSweep:
         """A worker's own working memory. Made before workers begin, never by them."""
         topics, most = self.profiles.topic_ids.size, int(self.table.cnt.max(initial=0))
         while len(self._scratches) <= worker:
+            subscribers = self.profiles.subscribers()
+            sets = make_sets(subscribers.start, subscribers.node, self.nodes)
             self._scratches.append(
-                make_scratch(self.nodes, topics, most, self.config.most, self.config.rings.size)
+                make_scratch(self.nodes, topics, most, self.config.most, self.config.rings.size, sets)
             )
             candidates = self._scratches[-1].peers.size
             self._indexes.append(make_index(self.nodes, topics, candidates, self.table.topics.size))

@@ -6,7 +6,7 @@ All clocks show the same time, so that everybody is in the same slot.
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.regularity import Patterns
+from vinecast.core.regularity import Patterns, pack
 from vinecast.core.rule import rule
 from vinecast.protocols.regularity import rules
 from vinecast.protocols.regularity.config import RegularityConfig
@@ -35,7 +35,14 @@ class RegularitySweep:
     @property
     def nbytes(self) -> int:
         """Bytes of all of it, patterns included."""
-        arrays = (self.times, self.online_us, self.last_slot, self.stale, self.patterns.regular)
+        arrays = (
+            self.times,
+            self.online_us,
+            self.last_slot,
+            self.stale,
+            self.patterns.regular,
+            self.patterns.packed,
+        )
         return sum(array.nbytes for array in arrays)
 
     def start(self, nodes: NDArray[np.int64], now_us: int) -> None:
@@ -63,8 +70,9 @@ class RegularitySweep:
         """Find the patterns of the nodes begin … end−1 that are on line, where that is due."""
         grid, always = self._grid, self.config.refresh == "cycle"
         refresh_nodes(
-            self.times, self.online_us, self.last_slot, self.stale, self.patterns.regular, online, self.slot,
-            always, self.patterns.given, self.config.threshold, grid.cycle, grid.slot, begin, end,
+            self.times, self.online_us, self.last_slot, self.stale, self.patterns.regular,
+            self.patterns.packed, online, self.slot, always, self.patterns.given, self.config.threshold,
+            grid.cycle, grid.slot, begin, end,
         )  # fmt: skip
 
 
@@ -101,6 +109,7 @@ def refresh_nodes(
     last_slot: NDArray[np.int32],
     stale: Flags,
     regular: Flags,
+    packed: NDArray[np.uint64],
     online: Flags,
     present: int,
     always: bool,
@@ -111,11 +120,12 @@ def refresh_nodes(
     begin: int,
     end: int,
 ) -> None:
-    """``begin_period``, after the mark, for whoever is on line. regular: [node, slot]"""
+    """``begin_period``, after the mark, for whoever is on line. regular: [node, slot]; packed: [node, …]"""
     observed = np.zeros(online_us.shape[1], dtype=np.int64)
     for p in range(begin, end):
         if not online[p]:
             continue
         if not given and (always or stale[p] or last_slot[p] != present):
             rules.find_pattern(times[p], online_us[p], cycle, slot, threshold, always, observed, regular[p])
+            pack(regular[p], packed[p])
         last_slot[p], stale[p] = present, False

@@ -13,12 +13,13 @@ refreshed ages, well-known neighbours would never fall due, and the rings would 
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.crowds import lowest, take_above, take_below
 from vinecast.core.draws import below, purpose, stream, substream
-from vinecast.core.interest import Scratch, begin_gathering, gather
+from vinecast.core.interest import Scratch, begin_gathering, crowd_in, disperse, gather_rows
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Table
 from vinecast.core.ring import Ages, Peers, around, down, offer, up
-from vinecast.core.rule import inner_rule, rule
+from vinecast.core.rule import inner_rule, rule, word
 
 __all__ = [
     "AGE_MAX",
@@ -47,6 +48,7 @@ __all__ = [
 
 AGE_MAX = 65535
 _CUT = purpose("rings.cut")
+_ONE = word(1)
 
 Topics = NDArray[np.int32]
 Gaps = NDArray[np.int64]
@@ -158,15 +160,36 @@ def consider(me: int, count: int, peers: Peers, ages: Ages, table: Table, scratc
     """Offer the first ``count`` candidates of the scratch to the node's rows."""
     mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
     number_rows(scratch.row_of, mine)
+    small = scratch.sets.tastes.shape[0] > 0
     for i in range(count):
         peer, age = int(scratch.peers[i]), int(scratch.ages[i])
-        if peer != me and peer != NOBODY:
-            # Candidates are few and rows may be many, so that no gaps are measured beforehand.
-            for row in range(table.beg[peer], table.beg[peer] + table.cnt[peer]):
-                place = int(scratch.row_of[table.topics[row]])
-                if place != 0:
-                    offer(peers, ages, place - 1, me, peer, age, table)
+        if peer == me or peer == NOBODY:
+            continue
+        if small:
+            _offer_common(peers, ages, me, peer, age, table, scratch)
+            continue
+        # Candidates are few and rows may be many, so that no gaps are measured beforehand.
+        for row in range(table.beg[peer], table.beg[peer] + table.cnt[peer]):
+            place = int(scratch.row_of[table.topics[row]])
+            if place != 0:
+                offer(peers, ages, place - 1, me, peer, age, table)
     clear_rows(scratch.row_of, mine)
+
+
+@inner_rule
+def _offer_common(
+    peers: Peers, ages: Ages, me: int, peer: int, age: int, table: Table, scratch: Scratch
+) -> None:
+    """Offer a peer to the rows of the topics that it shares with the node, which sets tell."""
+    if table.cnt[me] == 0 or table.cnt[peer] == 0:  # sets do not know who takes part for the time being
+        return
+    mine, theirs = scratch.sets.tastes[me], scratch.sets.tastes[peer]
+    for at in range(mine.size):
+        left = word(mine[at]) & word(theirs[at])
+        while left != 0:
+            row = int(scratch.row_of[(at << 6) + lowest(left)]) - 1
+            left &= left - _ONE
+            offer(peers, ages, row, me, peer, age, table)
 
 
 @rule
@@ -208,6 +231,8 @@ def select_for(target: int, me: int, count: int, table: Table, scratch: Scratch)
     The candidates are the first ``count`` of the scratch; ``scratch.near`` [common topic, place] receives the
     nearest. Target and node are left out: they hear of each other anyway. Returns how many topics.
     """
+    if scratch.sets.fans.shape[0] > 0:
+        return _select_from_crowd(target, me, count, table, scratch)
     mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
     theirs = table.topics[table.beg[target] : table.beg[target] + table.cnt[target]]
     common = number_common(scratch.row_of, mine, theirs)
@@ -228,6 +253,35 @@ def select_for(target: int, me: int, count: int, table: Table, scratch: Scratch)
 
 
 @rule
+def _select_from_crowd(target: int, me: int, count: int, table: Table, scratch: Scratch) -> int:
+    """``select_for``, topic by topic: the nearest fans are found without a look at the others."""
+    for i in range(count):
+        peer = int(scratch.peers[i])
+        if peer != target and peer != me and table.cnt[peer] > 0:
+            crowd_in(scratch, i)
+    near, near_ages, places = scratch.near, scratch.near_ages, scratch.near.shape[1]
+    i, j = int(table.beg[me]), int(table.beg[target])
+    mine, theirs = i + int(table.cnt[me]), j + int(table.cnt[target])
+    common = 0
+    while i < mine and j < theirs:
+        topic, other = table.topics[i], table.topics[j]
+        if topic == other:
+            for place in range(places):
+                near[common, place] = NOBODY
+            take_below(scratch.sets.fans[topic], scratch.crowd, target, near[common], 0, places // 2)
+            take_above(scratch.sets.fans[topic], scratch.crowd, target, near[common], places // 2, places)
+            for place in range(places):
+                peer = int(near[common, place])
+                if peer != NOBODY:
+                    near_ages[common, place] = scratch.ages[scratch.slot[peer]]
+            common += 1
+        i += int(topic <= other)
+        j += int(other <= topic)
+    disperse(scratch, count)
+    return common
+
+
+@rule
 def cut(
     common: int,
     seed: int,
@@ -241,8 +295,7 @@ def cut(
 ) -> int:
     """Write the selected into a message; ``most`` random ones if there are more (S0 §5.1). How many."""
     selected = begin_gathering(scratch)
-    for row in range(common):
-        selected = gather(scratch, selected, scratch.near[row], scratch.near_ages[row])
+    selected = gather_rows(scratch, selected, scratch.near[:common], scratch.near_ages[:common])
     key = substream(stream(seed, _CUT, cycle, me), target)
     chosen = min(most, selected)
     for i in range(chosen):

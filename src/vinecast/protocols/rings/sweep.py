@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.index import INDEXED_FROM, Index, close_index, open_index
-from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one, leave_out
+from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one, gather_rows, leave_out
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Table
 from vinecast.core.rule import rule
@@ -36,9 +36,8 @@ def gather_views(
     scratch: Scratch,
 ) -> int:
     """The union of a node's views as candidates: the rings', the interest layer's, the sample's; how many."""
-    count = begin_gathering(scratch)
-    for row in range(table.beg[p], table.beg[p] + table.cnt[p]):
-        count = gather(scratch, count, ring_peers[row], ring_ages[row])
+    rows = slice(table.beg[p], table.beg[p] + table.cnt[p])
+    count = gather_rows(scratch, begin_gathering(scratch), ring_peers[rows], ring_ages[rows])
     count = gather(scratch, count, near_peers[p], near_ages[p])
     return gather_believed(scratch, count, sample_peers[p], sample_ages[p], silence, p, cycle)
 

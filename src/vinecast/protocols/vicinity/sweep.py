@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.index import INDEXED_FROM, Index, close_index, open_index
-from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one
+from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one, gather_rows
 from vinecast.core.machine import NOBODY
 from vinecast.core.profiles import Table
 from vinecast.core.rule import rule
@@ -39,9 +39,8 @@ def gather_views(
     """The union of a node's views as candidates: its own layer's, the sample's, the rings'; how many."""
     count = gather(scratch, begin_gathering(scratch), peers[p], ages[p])
     count = gather_believed(scratch, count, sample_peers[p], sample_ages[p], silence, p, cycle)
-    for row in range(table.beg[p], table.beg[p] + table.cnt[p]):
-        count = gather(scratch, count, ring_peers[row], ring_ages[row])
-    return count
+    rows = slice(table.beg[p], table.beg[p] + table.cnt[p])
+    return gather_rows(scratch, count, ring_peers[rows], ring_ages[rows])
 
 
 @rule

@@ -22,6 +22,7 @@ from vinecast.protocols.victor import rules
 from vinecast.protocols.victor.rules import Buckets, Regular, Scores
 
 Online = NDArray[np.bool_]
+Packed = NDArray[np.uint64]
 
 
 class Views(NamedTuple):
@@ -35,6 +36,8 @@ class Views(NamedTuple):
     sample_ages: Ages
     regular: Regular
     """[node, slot]"""
+    packed: Packed
+    """[node, word], the same as sets of slots"""
     silence: Silence
     online: Online
     cycles: NDArray[np.int32]
@@ -56,10 +59,10 @@ def make_room(scratch: Scratch) -> Room:
 
 @rule
 def _select(
-    target: int, seed: int, cycle: int, wanted: int, count: int, most: int, table: Table, regular: Regular,
+    target: int, seed: int, cycle: int, wanted: int, count: int, most: int, table: Table, packed: Packed,
     scratch: Scratch, scores: Scores,
 ) -> int:  # fmt: skip
-    score_regular(target, wanted, count, table, regular, scratch, scores)
+    score_regular(target, wanted, count, table, packed, scratch, scores)
     return rules.select_best(target, seed, cycle, count, most, scores, scratch)
 
 
@@ -102,7 +105,7 @@ def enter_slot(
                     )
                     rules.clear_aside(buckets.aside_peers[p], other)
                     found = _select(
-                        p, seed, int(views.cycles[p]), wanted, count, peers.size, table, views.regular,
+                        p, seed, int(views.cycles[p]), wanted, count, peers.size, table, views.packed,
                         scratch, scores,
                     )  # fmt: skip
                     keep(peers, ages, scratch, found)
@@ -152,14 +155,14 @@ def prepare_requests(
             views.silence, p, cycle,
         )  # fmt: skip
         rules.clear_aside(buckets.aside_peers[p], slot)
-        found = _select(p, seed, cycle, wanted, count, peers.size, table, regular, scratch, scores)
+        found = _select(p, seed, cycle, wanted, count, peers.size, table, views.packed, scratch, scores)
         keep(peers, ages, scratch, found)
         q = take_oldest(peers, ages)
         partner[p] = q
         if q != NOBODY:
             if regular[p, slot]:
                 count = gather_one(scratch, count, p, 0)
-            found = _select(q, seed, cycle, wanted, count, gossip_size, table, regular, scratch, scores)
+            found = _select(q, seed, cycle, wanted, count, gossip_size, table, views.packed, scratch, scores)
             write_out(scratch, found, mail_peers[p], mail_ages[p])
             mail_count[p] = found
 
@@ -188,7 +191,7 @@ def merge_entries(
         count = gather_one(scratch, count, sender, 0)
     now = int(views.cycles[p])
     count = rules.gather_news(scratch, count, new_peers, new_ages, slot, regular, views.silence, p, now)
-    found = _select(p, seed, cycle, wanted, count, peers.size, table, regular, scratch, scores)
+    found = _select(p, seed, cycle, wanted, count, peers.size, table, views.packed, scratch, scores)
     keep(peers, ages, scratch, found)
 
 
@@ -229,7 +232,7 @@ def answer_requests(
             )  # fmt: skip
             if regular[q, slot]:
                 count = gather_one(scratch, count, q, 0)
-            given = _select(p, seed, cycle, wanted, count, gossip_size, table, regular, scratch, scores)
+            given = _select(p, seed, cycle, wanted, count, gossip_size, table, views.packed, scratch, scores)
             write_out(scratch, given, given_peers, given_ages)
             merge_entries(
                 q,
