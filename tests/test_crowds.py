@@ -28,6 +28,7 @@ from vinecast.core.regularity import Patterns
 from vinecast.core.regularity_interest import in_common, score_regular
 from vinecast.core.rule import rule
 from vinecast.protocols.rings.rules import consider, select_for
+from vinecast.protocols.vicinity.rules import NOTHING_KNOWN, select_best
 
 TOPICS, MOST = 70, 300
 WORD = st.one_of(st.integers(0, 63).map(lambda bit: 1 << bit), st.integers(1, (1 << 64) - 1))
@@ -124,8 +125,8 @@ def test_the_same_is_chosen_with_sets_as_with_lists(data: st.DataObject, peers: 
     common = select_for(target, me, count, table, plain)
     assert select_for(target, me, count, table, small) == common
     assert small.near[:common].tolist() == plain.near[:common].tolist()
-    chosen = plain.near[:common] != NOBODY
-    assert small.near_ages[:common][chosen].tolist() == plain.near_ages[:common][chosen].tolist()
+    there = plain.near[:common] != NOBODY
+    assert small.near_ages[:common][there].tolist() == plain.near_ages[:common][there].tolist()
 
     rows = int(table.cnt[me])
     filled = []
@@ -135,12 +136,20 @@ def test_the_same_is_chosen_with_sets_as_with_lists(data: st.DataObject, peers: 
         filled.append([part.tolist() for part in ring])
     assert filled[0] == filled[1]
 
+    for most in (3, MOST):
+        best = [
+            (select_best(target, 7, 1, 4, count, most, table, scratch, NOTHING_KNOWN), scratch)
+            for scratch in (plain, small)
+        ]
+        chosen = [scratch.best[:found].tolist() for found, scratch in best]
+        assert chosen[0] == chosen[1]
+
     patterns = Patterns(peers, 24)
     regular = data.draw(st.lists(st.integers(0, 2**24 - 1), min_size=peers, max_size=peers))
     patterns.give(np.array([[bits >> slot & 1 for slot in range(24)] for bits in regular], dtype=np.bool_))
     scores = [np.zeros(MOST, dtype=np.uint64) for _ in range(2)]
     for scratch, found in zip((plain, small), scores, strict=True):
-        score_regular(target, 4, count, profiles.table, patterns.packed, scratch, found)
+        score_regular(target, 4, count, table, patterns.packed, scratch, found)
     assert scores[0].tolist() == scores[1].tolist()
     assert in_common(patterns.packed, me, target) == (regular[me] & regular[target]).bit_count()
     for scratch in (plain, small):

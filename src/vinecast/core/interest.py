@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.crowds import Members, Sets, join, no_sets, words_for
+from vinecast.core.crowds import Members, Sets, count_common, join, no_sets, words_for
 from vinecast.core.draws import mix, substream
 from vinecast.core.machine import NOBODY
 from vinecast.core.rule import inner_rule, rule, word
@@ -74,7 +74,7 @@ class Scratch(NamedTuple):
     crowd: Members
     """[word], 0; who is a candidate"""
     lacking: NDArray[np.uint64]
-    """[class, word], topics by how many neighbours they lack"""
+    """[class, word], 0; the topics of one node by how many neighbours they lack"""
     sets: Sets
     """Who follows what, in a small population"""
 
@@ -142,6 +142,38 @@ def worth(mark: Mark, topics: Topics) -> int:
         lacks += mark[topics[i]] >> _TWELVE
         covered += mark[topics[i]] & _COVERED
     return (lacks << _TWELVE) + (covered if covered < _COVERED else _COVERED)
+
+
+@rule
+def sort_lacks(scratch: Scratch, topics: Topics, coverage: Coverage, wanted: int) -> int:
+    """Where there are sets, instead of ``mark_lacks``: sort a node's topics by what they lack; which classes
+    have any, a bit each."""
+    classes = 0
+    for i in range(topics.size):
+        lack = min(max(wanted - int(coverage[i]), 0), WANTED_MAX)
+        join(scratch.lacking[lack], int(topics[i]))
+        classes |= 1 << lack
+    return classes
+
+
+@rule
+def unsort(scratch: Scratch, classes: int) -> None:
+    """Undo ``sort_lacks``."""
+    for lack in range(WANTED_MAX + 1):
+        if classes >> lack & 1:
+            for at in range(scratch.lacking.shape[1]):
+                scratch.lacking[lack, at] = 0
+
+
+@inner_rule
+def worth_by_sets(scratch: Scratch, classes: int, peer: int) -> int:
+    """What a candidate is worth to the node whose topics are sorted; as ``worth``."""
+    packed = word(0)
+    for lack in range(WANTED_MAX + 1):
+        if classes >> lack & 1:
+            found = count_common(scratch.lacking[lack], scratch.sets.tastes[peer])
+            packed += word(found if lack > 0 else min(found, COVERED_MAX)) * _CLASS[lack]
+    return packed
 
 
 @rule

@@ -14,8 +14,8 @@ Patterns come as sets of slots (``Patterns.packed``).
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.crowds import count_common, join
-from vinecast.core.interest import Scratch, unmark
+from vinecast.core.crowds import count_common
+from vinecast.core.interest import WANTED_MAX, Scratch, sort_lacks, unmark, unsort
 from vinecast.core.profiles import Table
 from vinecast.core.rule import inner_rule, rule, word
 
@@ -23,7 +23,7 @@ REGULAR_TOPICS_MAX = 4095
 """The most topics that a node can have here: four classes of twelve bits leave sixteen for the first term."""
 
 _ONE = word(1)
-_CLASSES = 4
+_CLASSES = WANTED_MAX
 
 
 @inner_rule
@@ -66,12 +66,6 @@ def score_regular(
         scores[i] = (word(scores[i]) - shared) + (together >> word(spare))
 
 
-@inner_rule
-def _lack(wanted: int, coverage: int) -> int:
-    """How many neighbours a topic lacks, as far as there are classes."""
-    return min(max(wanted - coverage, 0), _CLASSES)
-
-
 @rule
 def _add_up_topics(
     target: int, wanted: int, count: int, left: int, bits: int, table: Table, scratch: Scratch,
@@ -80,7 +74,7 @@ def _add_up_topics(
     """The numbers of shared topics: that lack so many in the classes, and of all of them in the low bits."""
     begin, end = int(table.beg[target]), int(table.beg[target]) + int(table.cnt[target])
     for row in range(begin, end):
-        lack = _lack(wanted, int(table.coverage[row]))
+        lack = min(max(wanted - int(table.coverage[row]), 0), _CLASSES)
         value = _ONE << word(left + (lack - 1) * bits) if lack > 0 else word(0)
         scratch.mark[table.topics[row]] = value + _ONE
     for i in range(count):
@@ -98,20 +92,13 @@ def _add_up_sets(
     scores: NDArray[np.uint64],
 ) -> None:  # fmt: skip
     """The same, from sets of topics."""
-    tastes, lacking = scratch.sets.tastes, scratch.lacking
-    begin, end = int(table.beg[target]), int(table.beg[target]) + int(table.cnt[target])
-    for row in range(begin, end):
-        join(lacking[_lack(wanted, int(table.coverage[row]))], int(table.topics[row]))
+    own = slice(table.beg[target], table.beg[target] + table.cnt[target])
+    classes = sort_lacks(scratch, table.topics[own], table.coverage[own], wanted)
     for i in range(count):
-        scores[i] = count_common(tastes[target], tastes[scratch.peers[i]])
-    for lack in range(1, _CLASSES + 1):
-        any_lacking = word(0)
-        for at in range(lacking.shape[1]):
-            any_lacking |= word(lacking[lack, at])
-        if any_lacking != 0:
-            for i in range(count):
-                found = word(count_common(lacking[lack], tastes[scratch.peers[i]]))
-                scores[i] += np.uint64(found << word(left + (lack - 1) * bits))
-    for lack in range(_CLASSES + 1):
-        for at in range(lacking.shape[1]):
-            lacking[lack, at] = 0
+        peer, packed = int(scratch.peers[i]), word(0)
+        for lack in range(_CLASSES + 1):
+            if classes >> lack & 1 and table.cnt[peer] > 0:
+                found = word(count_common(scratch.lacking[lack], scratch.sets.tastes[peer]))
+                packed += found if lack == 0 else found + (found << word(left + (lack - 1) * bits))
+        scores[i] = packed
+    unsort(scratch, classes)

@@ -282,36 +282,26 @@ def _count_spread(
 ) -> None:
     """others: the most hops, nodes expected, nodes that missed one. topics: [topic, (due, hits)]"""
     for p in range(table.beg.size):
-        by_size = _size_class(int(table.cnt[p]))
-        missed = False
+        due, missed = expected[p], False
+        of_node = tally[1, _size_class(int(table.cnt[p]))]
         for row in range(table.beg[p], table.beg[p] + table.cnt[p]):
-            topic = table.topics[row]
-            if publisher[topic] == NOBODY or not (expected[p] or copies[row] or hops[row] != MISSED):
+            topic, got = table.topics[row], hops[row] != MISSED
+            if publisher[topic] == NOBODY or not (due or got or copies[row] > 0):
                 continue
-            by_topic = _size_class(int(subscribers[topic]))
-            got = hops[row] != MISSED
-            for by, size in ((0, by_topic), (1, by_size)):
-                cell = tally[by, size]
+            of_topic, far = tally[0, _size_class(int(subscribers[topic]))], max(int(hops[row]), 0)
+            for cell in (of_topic, of_node):
                 cell[_COPIES] += int(copies[row])
-                if expected[p]:
-                    cell[_DUE] += 1
-                if got:
-                    cell[_HAVE] += 1
-                    if expected[p]:
-                        cell[_HITS] += 1
-                    if hops[row] > 0:
-                        cell[_RECEIVED] += 1
-                        cell[_HOPS] += int(hops[row])
-            if got:
-                others[0] = max(others[0], int(hops[row]))
-            if expected[p]:
-                topics[topic, 0] += 1
-                topics[topic, 1] += int(got)
-                missed |= not got
-        if expected[p]:
-            others[1] += 1
-            if missed:
-                others[2] += 1
+                cell[_DUE] += int(due)
+                cell[_HAVE] += int(got)
+                cell[_HITS] += int(due and got)
+                cell[_RECEIVED] += int(far > 0)
+                cell[_HOPS] += far
+            others[0] = max(others[0], far)
+            topics[topic, 0] += int(due)
+            topics[topic, 1] += int(due and got)
+            missed |= due and not got
+        others[1] += int(due)
+        others[2] += int(missed)
 
 
 def spread_stats(spread: Spread, profiles: Profiles, expected: NDArray[np.bool_]) -> SpreadStats:

@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 
 from vinecast.core.draws import purpose, stream
 from vinecast.core.index import Index
-from vinecast.core.interest import COVERED_MAX, Scratch, mark_lacks, unmark, worth, worth_of_one
+from vinecast.core.interest import (
+    COVERED_MAX,
+    Scratch,
+    mark_lacks,
+    sort_lacks,
+    unmark,
+    unsort,
+    worth,
+    worth_by_sets,
+    worth_of_one,
+)
 from vinecast.core.profiles import Table
 from vinecast.core.rule import rule
 from vinecast.core.view import (
@@ -66,10 +76,13 @@ def select_best(
     among them. The target itself is left out. Equal worth is ordered by a keyed draw.
     known: [place], what the first of the candidates are worth, as far as somebody has asked already
     """
-    own = table.topics[table.beg[target] : table.beg[target] + table.cnt[target]]
-    mark_lacks(
-        scratch.mark, own, table.coverage[table.beg[target] : table.beg[target] + table.cnt[target]], wanted
-    )
+    rows = slice(table.beg[target], table.beg[target] + table.cnt[target])
+    own, coverage, classes = table.topics[rows], table.coverage[rows], 0
+    small = scratch.sets.tastes.shape[0] > 0
+    if small:
+        classes = sort_lacks(scratch, own, coverage, wanted)
+    else:
+        mark_lacks(scratch.mark, own, coverage, wanted)
     key = stream(seed, _TIES, cycle, target)
     found = 0
     for place in range(count):
@@ -78,11 +91,16 @@ def select_best(
             continue
         if place < known.size:
             value = known[place]
+        elif small:
+            value = worth_by_sets(scratch, classes if table.cnt[peer] > 0 else 0, peer)
         else:
             value = worth(scratch.mark, table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]])
         if found < most or value >= scratch.worth[most - 1]:
             found = insert_best(scratch, found, most, place, value, key)
-    unmark(scratch.mark, own)
+    if small:
+        unsort(scratch, classes)
+    else:
+        unmark(scratch.mark, own)
     return found
 
 
