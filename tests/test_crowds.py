@@ -3,7 +3,7 @@ with lists of topics."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -116,6 +116,7 @@ def some_leave(data: st.DataObject, table: Table) -> Table:
 @given(st.data(), st.integers(3, 150))
 def test_the_same_is_chosen_with_sets_as_with_lists(data: st.DataObject, peers: int) -> None:
     profiles = population(data, peers)
+    assume(profiles.topics.size >= 2 * peers)  # else there are no sets
     peer = st.integers(0, peers - 1)
     candidates = data.draw(st.lists(st.tuples(peer, st.integers(0, 9)), max_size=60))
     me, target = data.draw(st.tuples(peer, peer).filter(lambda both: both[0] != both[1]))
@@ -157,7 +158,20 @@ def test_the_same_is_chosen_with_sets_as_with_lists(data: st.DataObject, peers: 
             assert not left.any()
 
 
-@pytest.mark.parametrize(("peers", "topics"), [(0, 5), (5, 0), (PEERS_MAX + 1, 5), (64, WORDS_MAX + 1)])
-def test_there_are_no_sets_where_they_do_not_pay(peers: int, topics: int) -> None:
-    none = make_sets(np.zeros(topics + 1, dtype=np.int64), np.zeros(0, dtype=np.int32), peers)
-    assert none.fans.size == none.tastes.size == 0
+@pytest.mark.parametrize(
+    ("peers", "topics", "each", "pays"),
+    [
+        (1000, 1000, 16, True),
+        (1000, 1000, 15, False),  # sixteen words, instead of fifteen topics
+        (PEERS_MAX + 1, 64, 64, False),
+        (64, WORDS_MAX + 64, 4100, False),
+        (5, 0, 0, False),
+        (0, 5, 0, False),
+    ],
+)
+def test_there_are_sets_where_they_pay(peers: int, topics: int, each: int, pays: bool) -> None:
+    chosen = (np.arange(peers)[:, None] + np.arange(each)).ravel() % max(topics, 1)
+    start = np.cumsum([0, *np.bincount(chosen, minlength=topics)]).astype(np.int64)
+    node = (np.argsort(chosen, kind="stable") // max(each, 1)).astype(np.int32)
+    sets = make_sets(start, node, peers)
+    assert (sets.fans.size > 0) == (sets.tastes.size > 0) == pays

@@ -18,8 +18,8 @@ from vinecast.core.rule import WORD_MASK, inner_rule, rule, word
 Members = NDArray[np.uint64]
 """[word], bit i mod 64 of word i // 64 for member i"""
 
-PEERS_MAX, WORDS_MAX = 4096, 1 << 18
-"""Ours: beyond, a set is longer than the lists of topics that it replaces, and all of them take over 2 MB."""
+PEERS_MAX, WORDS_MAX = 2048, 1 << 18
+"""Ours: beyond, candidates are lost in a set of all peers, and sets of either kind take over 2 MB."""
 
 _ONE, _TWO, _FOUR, _56 = word(1), word(2), word(4), word(56)
 _8, _16, _32 = word(8), word(16), word(32)
@@ -48,10 +48,14 @@ def words_for(members: int) -> int:
 
 
 def make_sets(start: NDArray[np.int64], node: NDArray[np.int32], peers: int) -> Sets:
-    """The sets of a population, where they pay. start, node: as ``Subscribers`` has them"""
-    topics = start.size - 1
+    """The sets of a population, where they pay. start, node: as ``Subscribers`` has them
+
+    A peer's set of topics must not be longer than its list; long lists are looked through more often.
+    """
+    topics, lists = start.size - 1, np.bincount(node, minlength=1)
+    length = (lists**2).sum() / max(lists.sum(), 1)
     words = max(topics * words_for(peers), peers * words_for(topics))
-    if not 0 < peers <= PEERS_MAX or not 0 < words <= WORDS_MAX:
+    if peers > PEERS_MAX or words > WORDS_MAX or words_for(topics) > length:
         return no_sets()
     fans = np.zeros((topics, words_for(peers)), dtype=np.uint64)
     tastes = np.zeros((peers, words_for(topics)), dtype=np.uint64)
