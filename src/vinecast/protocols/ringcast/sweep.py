@@ -199,7 +199,7 @@ def step_in(ring: Peers, target: int, sender: int, nodes: Peers, memory: Memory)
     return target if there == NOBODY else there
 
 
-@rule
+@inner_rule
 def choose_again(
     place: int,
     sender: int,
