@@ -58,6 +58,8 @@ class PolderCastSweep:
         self._changed = np.ones(nodes, dtype=np.bool_)
         self._considered = np.full_like(self.near_peers, NOBODY)
         self._mail = Mailbox(nodes, max(config.vicinity.gossip_size, config.rings.gossip_size))
+        subscribers = profiles.subscribers()
+        self._sets = make_sets(subscribers.start, subscribers.node, nodes)
         self._scratches: list[Scratch] = []
         self._indexes: list[Index] = []
         self.room = Room()
@@ -78,7 +80,8 @@ class PolderCastSweep:
     @property
     def scratch_bytes(self) -> int:
         """Bytes needed besides while a cycle runs, without the working memory of each thread."""
-        return self.cyclon.scratch_bytes + self._mail.nbytes + self._worths.nbytes
+        sets = sum(each.nbytes for each in self._sets)
+        return self.cyclon.scratch_bytes + self._mail.nbytes + self._worths.nbytes + sets
 
     def start(self, nodes: Nodes, contacts: NDArray[np.int32]) -> None:
         """Bring nodes on line; contacts go to Cyclon. contacts: [started node, contact]
@@ -123,10 +126,8 @@ class PolderCastSweep:
         """A worker's own working memory. Made before workers begin, never by them."""
         topics, most = self.profiles.topic_ids.size, int(self.table.cnt.max(initial=0))
         while len(self._scratches) <= worker:
-            subscribers = self.profiles.subscribers()
-            sets = make_sets(subscribers.start, subscribers.node, self.nodes)
             self._scratches.append(
-                make_scratch(self.nodes, topics, most, self.config.most, self.config.rings.size, sets)
+                make_scratch(self.nodes, topics, most, self.config.most, self.config.rings.size, self._sets)
             )
             candidates = self._scratches[-1].peers.size
             self._indexes.append(make_index(self.nodes, topics, candidates, self.table.topics.size))
