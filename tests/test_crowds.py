@@ -70,8 +70,8 @@ def test_the_nearest_on_either_side_are_found_around_the_circle(
     data: st.DataObject, peers: int, places: int
 ) -> None:
     at = data.draw(st.integers(0, peers - 1))
-    others = st.sets(st.integers(0, peers - 1)).map(lambda some: some - {at})
-    fans, crowd = data.draw(others), data.draw(others)
+    fans, crowd = (data.draw(st.sets(st.integers(0, peers - 1))) for _ in range(2))
+    crowd -= {at}
     row = np.full(places, NOBODY, dtype=np.int32)
     take(members_of(fans, peers), members_of(crowd, peers), at, row)
     both, half = fans & crowd, places // 2

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from vinecast.core import crowds
 from vinecast.core.draws import below_array
 from vinecast.core.errors import Bug
 from vinecast.core.events import Publish
@@ -125,7 +126,7 @@ def live_through_it(
 
 @pytest.mark.parametrize(("nodes", "seed"), [(3, 1), (12, 2), (60, 3), (150, 4)])
 def test_machines_equal_the_sweep(nodes: int, seed: int) -> None:
-    live_through_it(nodes, seed)
+    assert live_through_it(nodes, seed).sweep.scratch_of(0).sets.tastes.size > 0
 
 
 def test_machines_equal_the_sweep_without_vicinity() -> None:
@@ -136,6 +137,17 @@ def test_machines_equal_the_sweep_without_vicinity() -> None:
 def test_machines_equal_the_sweep_with_informed_exchanges(nodes: int, seed: int) -> None:
     informed = RingsConfig(gossip_size=4, period_s=12.0, exchange="informed")
     live_through_it(nodes, seed, config=dataclasses.replace(config_of(), rings=informed))
+
+
+@pytest.mark.parametrize("exchange", ["paper", "informed"])
+def test_machines_equal_the_sweep_of_a_large_population(
+    exchange: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large ones have lists and an index where small ones have sets."""
+    monkeypatch.setattr(crowds, "PEERS_MAX", 0)
+    rings = RingsConfig(gossip_size=4, period_s=12.0, exchange=exchange)
+    twins = live_through_it(80, 3, config=dataclasses.replace(config_of(), rings=rings))
+    assert twins.sweep.scratch_of(0).sets.tastes.size == 0
 
 
 @pytest.mark.parametrize("exchange", ["paper", "informed"])

@@ -119,8 +119,8 @@ def count_common(some: Members, others: Members) -> int:
 
 @inner_rule
 def take_above(fans: Members, crowd: Members, at: int, row: NDArray[np.int32], first: int, end: int) -> None:
-    """Write those who are in both sets and nearest above a peer, who is in neither, to places first … end−1
-    of a row, nearest first. Above the highest comes the lowest."""
+    """Write the fans in a crowd who are nearest above a peer, who is not in it, to places first … end−1 of a
+    row, nearest first. Above the highest comes the lowest."""
     home = at >> 6
     above = (((WORD_MASK << word(at & 63)) & WORD_MASK) << _ONE) & WORD_MASK
     here = home

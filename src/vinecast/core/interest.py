@@ -110,16 +110,22 @@ def make_scratch(
 
 
 @inner_rule
+def lack_of(wanted: int, coverage: int) -> int:
+    """How many neighbours a topic lacks that has so many, and so its class."""
+    return min(max(wanted - coverage, 0), WANTED_MAX)
+
+
+@inner_rule
 def worth_of_one(lack: int) -> int:
     """What it is worth to share a topic that lacks so many neighbours."""
-    return _CLASS[lack if lack > 0 else 0]  # type: ignore[no-any-return]
+    return _CLASS[lack]  # type: ignore[no-any-return]
 
 
 @rule
 def mark_lacks(mark: Mark, topics: Topics, coverage: Coverage, wanted: int) -> None:
     """Mark a node's topics with what sharing each is worth to it."""
     for i in range(topics.size):
-        mark[topics[i]] = worth_of_one(wanted - int(coverage[i]))
+        mark[topics[i]] = worth_of_one(lack_of(wanted, int(coverage[i])))
 
 
 @rule
@@ -150,7 +156,7 @@ def sort_lacks(scratch: Scratch, topics: Topics, coverage: Coverage, wanted: int
     have any, a bit each."""
     classes = 0
     for i in range(topics.size):
-        lack = min(max(wanted - int(coverage[i]), 0), WANTED_MAX)
+        lack = lack_of(wanted, int(coverage[i]))
         join(scratch.lacking[lack], int(topics[i]))
         classes |= 1 << lack
     return classes
@@ -172,7 +178,7 @@ def worth_by_sets(scratch: Scratch, classes: int, peer: int) -> int:
     for lack in range(WANTED_MAX + 1):
         if classes >> lack & 1:
             found = count_common(scratch.lacking[lack], scratch.sets.tastes[peer])
-            packed += word(found if lack > 0 else min(found, COVERED_MAX)) * _CLASS[lack]
+            packed += word(found if lack > 0 else min(found, COVERED_MAX)) * worth_of_one(lack)
     return packed
 
 
@@ -183,35 +189,36 @@ def begin_gathering(scratch: Scratch) -> int:
     return 0
 
 
+@inner_rule
+def gather_one(scratch: Scratch, count: int, peer: int, age: int) -> int:
+    """Append one peer, if it is not among the candidates yet; the new length."""
+    if scratch.seen[peer] != scratch.stamp[0]:
+        scratch.seen[peer] = scratch.stamp[0]
+        scratch.peers[count] = peer
+        scratch.ages[count] = age
+        count += 1
+    return count
+
+
 @rule
 def gather(scratch: Scratch, count: int, peers: NDArray[np.int32], ages: NDArray[np.uint16]) -> int:
     """Append the peers that are not among the candidates yet; the new length. peers, ages: flat.
 
     The first copy of a peer counts.
     """
-    stamp = scratch.stamp[0]
     for i in range(peers.size):
-        peer = peers[i]
-        if peer != NOBODY and scratch.seen[peer] != stamp:
-            scratch.seen[peer] = stamp
-            scratch.peers[count] = peer
-            scratch.ages[count] = ages[i]
-            count += 1
+        if peers[i] != NOBODY:
+            count = gather_one(scratch, count, int(peers[i]), int(ages[i]))
     return count
 
 
 @rule
 def gather_rows(scratch: Scratch, count: int, peers: NDArray[np.int32], ages: NDArray[np.uint16]) -> int:
-    """``gather`` row by row. peers, ages: [row, place]"""
-    stamp = scratch.stamp[0]
+    """``gather`` row by row, in one call. peers, ages: [row, place]"""
     for row in range(peers.shape[0]):
         for place in range(peers.shape[1]):
-            peer = peers[row, place]
-            if peer != NOBODY and scratch.seen[peer] != stamp:
-                scratch.seen[peer] = stamp
-                scratch.peers[count] = peer
-                scratch.ages[count] = ages[row, place]
-                count += 1
+            if peers[row, place] != NOBODY:
+                count = gather_one(scratch, count, int(peers[row, place]), int(ages[row, place]))
     return count
 
 
@@ -221,17 +228,6 @@ def leave_out(scratch: Scratch, peers: NDArray[np.int32]) -> None:
     for i in range(peers.size):
         if peers[i] != NOBODY:
             scratch.seen[peers[i]] = scratch.stamp[0]
-
-
-@rule
-def gather_one(scratch: Scratch, count: int, peer: int, age: int) -> int:
-    """Append one peer, if it is not among the candidates yet; the new length."""
-    if scratch.seen[peer] != scratch.stamp[0]:
-        scratch.seen[peer] = scratch.stamp[0]
-        scratch.peers[count] = peer
-        scratch.ages[count] = age
-        count += 1
-    return count
 
 
 @inner_rule

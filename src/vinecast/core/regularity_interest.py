@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.crowds import count_common
-from vinecast.core.interest import WANTED_MAX, Scratch, sort_lacks, unmark, unsort
+from vinecast.core.interest import WANTED_MAX, Scratch, lack_of, sort_lacks, unmark, unsort
 from vinecast.core.profiles import Table
 from vinecast.core.rule import inner_rule, rule, word
 
@@ -74,7 +74,7 @@ def _add_up_topics(
     """The numbers of shared topics: that lack so many in the classes, and of all of them in the low bits."""
     begin, end = int(table.beg[target]), int(table.beg[target]) + int(table.cnt[target])
     for row in range(begin, end):
-        lack = min(max(wanted - int(table.coverage[row]), 0), _CLASSES)
+        lack = lack_of(wanted, int(table.coverage[row]))
         value = _ONE << word(left + (lack - 1) * bits) if lack > 0 else word(0)
         scratch.mark[table.topics[row]] = value + _ONE
     for i in range(count):

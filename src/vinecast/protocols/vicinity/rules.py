@@ -12,6 +12,7 @@ from vinecast.core.index import Index
 from vinecast.core.interest import (
     COVERED_MAX,
     Scratch,
+    lack_of,
     mark_lacks,
     sort_lacks,
     unmark,
@@ -124,7 +125,7 @@ def select_best_of(
     for number in range(index.state[1]):
         index.worth[number] = 0
     for row in range(begin, end):
-        value = worth_of_one(wanted - int(table.coverage[row]))
+        value = worth_of_one(lack_of(wanted, int(table.coverage[row])))
         at = index.list_of[table.topics[row]] + 1
         for i in range(index.begin[at], index.begin[at + 1]):
             index.worth[index.member[i]] += value

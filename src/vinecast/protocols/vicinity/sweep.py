@@ -175,7 +175,8 @@ def answer_requests(
     given_peers = np.empty(gossip_size, np.int32)
     given_ages = np.empty(gossip_size, np.uint16)
     for q in range(begin, end):
-        indexed = start[q + 1] - start[q] >= INDEXED_FROM and scratch.sets.tastes.shape[0] == 0
+        many = start[q + 1] - start[q] >= INDEXED_FROM
+        indexed = many and scratch.sets.tastes.shape[0] == 0  # sets answer sooner than an index is made
         for i in range(start[q], start[q + 1]):
             p = int(initiator[i])
             if not online[q]:
