@@ -33,7 +33,7 @@ from vinecast.protocols.kademlia import point_of
 VINIFERA = NodeConfig(period_s=0.1, system="vinifera")
 STILL = replace(VINIFERA, vinifera=ViniferaSettings(beta=0))
 """Nobody moves."""
-ROUNDS = 3
+ROUNDS = 5
 ARRIVE_CYCLES = 20
 """Cycles after which an event that has not come will not."""
 
@@ -552,7 +552,7 @@ def test_two_nodes_at_one_place_step_aside() -> None:
 def test_over_real_sockets() -> None:
     async def main() -> None:
         stories = drawn_stories(4, nodes=6, each=4)
-        async with village(6, sockets=True, config=VINIFERA) as found:
+        async with village(6, sockets=True, config=replace(VINIFERA, period_s=0.3)) as found:
             trial = Trial(found)
             trial.want_all(stories)
             assert await trial.check(publications(stories, 6), durable=True) > 10
