@@ -571,10 +571,11 @@ def test_old_events_are_not_news(durable: bool) -> None:
             for _ in range(8):
                 number += 1
                 one.driver.on_frame(LIAR.id, by_liar(number, 500, durable, way=2))
-        for _ in range(3):
-            one.driver.on_frame(LIAR.id, old)
+        while not one.driver.counters["refused: event replayed"]:  # until there is room to remember it
+            for _ in range(3):
+                one.driver.on_frame(LIAR.id, old)
+            await one.driver.next_cycle()
         assert prices(reader) == [1]
-        assert one.driver.counters["refused: event replayed"] > 0
         assert not blamed(one)
 
     live(lied_to(lie, replace(VINIFERA, remembered=32, remember_s=0.1)))
