@@ -288,7 +288,8 @@ def test_the_command_does_a_part_and_goes_on(
     part = ["--seeds", "1", "--periods", "3000"]
     monkeypatch.setattr(kept, "_done", {})
     assert main(["reproduce", "RE-6", *options, *part]) == 0
-    first = capsys.readouterr().out
+    first, told = capsys.readouterr()
+    assert told == "vinecast: 1 of 1 runs to do\n"
     assert first.startswith("`vinecast reproduce RE-6 --scale small --seed 1 --seeds 1 --periods 3000`")
     assert len(list((tmp_path / "runs").iterdir())) == 1
     monkeypatch.setattr(kept, "_done", {})
@@ -301,8 +302,9 @@ def test_the_command_does_a_part_and_goes_on(
 
     monkeypatch.setattr(grid_runs, "play_together", noted)
     assert main(["reproduce", "RE-6", *options, *part]) == 0
-    assert (capsys.readouterr().out, done) == (first, [])
+    assert (capsys.readouterr(), done) == ((first, ""), [])
     assert main(["reproduce", "RE-6", *options]) == 0
+    assert capsys.readouterr().err == "vinecast: 1 of 2 runs to do\n"
     assert [name.split(", ")[1] for name in done] == ["600 s"]
 
 

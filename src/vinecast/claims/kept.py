@@ -84,10 +84,15 @@ def fetch(job: Job) -> Arrays:
     return _done[job]
 
 
+def missing(jobs: Iterable[Job]) -> list[Job]:
+    """Those that are neither known nor kept, each once."""
+    return [job for job in dict.fromkeys(jobs) if job not in _done and not is_kept(job)]
+
+
 def do(jobs: Iterable[Job], processes: int, tell: Tell | None = None, spark: str | None = None) -> None:
-    """Do whatever is neither known nor kept, about in this order, with so many processes; or on Spark, if a
-    master is given."""
-    waiting = [job for job in dict.fromkeys(jobs) if job not in _done and not is_kept(job)]
+    """Do whatever is missing, about in this order, with so many processes; or on Spark, if a master is
+    given."""
+    waiting = missing(jobs)
     goes = _in_goes(waiting, min(TOGETHER, math.ceil(len(waiting) / processes)))
     clock = _Clock([sum(job.work for job in go) for go in goes], processes)
     of, done = len(waiting), 0

@@ -257,13 +257,16 @@ def _run_live(claim: str, scale: str, seed: int) -> "LiveOutcome":
 
 def _do_runs(chosen: "Sequence[Claim]", setup: "Setup", spark: str | None) -> None:
     """Do the runs that claims need, several at a time, or on Spark."""
-    from vinecast.claims.kept import Job, do
+    from vinecast.claims.kept import Job, do, missing
 
     jobs: list[Job] = []
     for claim in chosen:
         with suppress(InputError):  # the claim itself will say what it lacks
             jobs += claim.needs(setup)
-    with progress("runs", len(jobs)) as tell:
+    due = missing(jobs)
+    if due and setup.keep is not None and not sys.stderr.isatty():  # runs worth keeping may take long
+        complain(f"{len(due)} of {len(set(jobs))} runs to do")
+    with progress("runs", len(due)) as tell:
 
         def told(done: int, of: int, name: str, left_s: float) -> None:
             text = f"{done} of {of} runs done, about {math.ceil(left_s / 60)} min left ({name})"
@@ -271,7 +274,7 @@ def _do_runs(chosen: "Sequence[Claim]", setup: "Setup", spark: str | None) -> No
             if left_s >= LONG_S and not sys.stderr.isatty():
                 complain(text)
 
-        do(jobs, setup.threads, told, spark)
+        do(due, setup.threads, told, spark)
 
 
 def _list_claims(claims: Any, as_json: bool) -> int:
