@@ -33,7 +33,7 @@ from vinecast.protocols.kademlia import point_of
 VINIFERA = NodeConfig(period_s=0.1, system="vinifera")
 STILL = replace(VINIFERA, vinifera=ViniferaSettings(beta=0))
 """Nobody moves."""
-ROUNDS = 5
+ROUNDS = 3
 ARRIVE_CYCLES = 20
 """Cycles after which an event that has not come will not."""
 
