@@ -308,6 +308,19 @@ def test_the_command_does_a_part_and_goes_on(
     assert [name.split(", ")[1] for name in done] == ["600 s"]
 
 
+def test_a_folder_that_cannot_be_is_found_out_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("precious")
+    monkeypatch.setattr(kept, "_done", {})
+    monkeypatch.setattr(grid_runs, "play_together", lambda plays: pytest.fail("done for nothing"))
+    for folder, why in (("file", "File exists"), ("file/runs", "Not a directory")):
+        assert main(["reproduce", "RE-6", "--scale", "small", "--keep", str(tmp_path / folder)]) == 2
+        told = f"vinecast: {tmp_path / folder}: runs cannot be kept there ({why})\n"
+        assert capsys.readouterr() == ("", told)
+    assert (tmp_path / "file").read_text() == "precious"
+
+
 @pytest.mark.parametrize("wrong", [["--periods", "5"], ["--periods", "x"], ["--seeds", "0"]])
 def test_a_part_that_there_is_not(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "RE-6", "--scale", "small", *wrong]) == 2

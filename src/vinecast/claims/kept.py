@@ -239,7 +239,21 @@ def _write(place: Path, arrays: dict[str, Any]) -> None:
             with suppress(FileNotFoundError):
                 Path(partial).unlink()
     except OSError as error:
-        raise InputError(f"{place.parent}: runs cannot be kept there ({error.strerror})") from None
+        raise _cannot_keep(place.parent, error) from None
+
+
+def check_folder(folder: Path) -> None:
+    """Whether runs can be kept there: to be asked before anything is done that would be lost."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _cannot_keep(folder, error) from None
+
+
+def _cannot_keep(folder: Path, error: OSError) -> InputError:
+    return InputError(f"{folder}: runs cannot be kept there ({error.strerror})")
 
 
 @functools.cache

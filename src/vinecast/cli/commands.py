@@ -257,15 +257,17 @@ def _run_live(claim: str, scale: str, seed: int) -> "LiveOutcome":
 
 def _do_runs(chosen: "Sequence[Claim]", setup: "Setup", spark: str | None) -> None:
     """Do the runs that claims need, several at a time, or on Spark."""
-    from vinecast.claims.kept import Job, do, missing
+    from vinecast.claims.kept import Job, check_folder, do, missing
 
     jobs: list[Job] = []
     for claim in chosen:
         with suppress(InputError):  # the claim itself will say what it lacks
             jobs += claim.needs(setup)
     due = missing(jobs)
-    if due and setup.keep is not None and not sys.stderr.isatty():  # runs worth keeping may take long
-        complain(f"{len(due)} of {len(set(jobs))} runs to do")
+    if due and setup.keep is not None:
+        check_folder(setup.keep)
+        if not sys.stderr.isatty():  # runs worth keeping may take long
+            complain(f"{len(due)} of {len(set(jobs))} runs to do")
     with progress("runs", len(due)) as tell:
 
         def told(done: int, of: int, name: str, left_s: float) -> None:
