@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from support.paths import ROOT
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -19,7 +21,7 @@ settings.load_profile("vinecast")
 def data_folder() -> Path:
     """The folder with real traces and graphs; tests that need it are skipped where it is absent."""
     named = os.environ.get("VINECAST_DATA")
-    folder = Path(named) if named else Path(__file__).parents[2] / "shared" / "data"
+    folder = Path(named) if named else ROOT.parent / "shared" / "data"
     if not folder.is_dir():
         pytest.skip("no data folder: set VINECAST_DATA")
     return folder

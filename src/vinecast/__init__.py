@@ -11,57 +11,102 @@ line is there at once.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from vinecast.core.errors import Bug, InputError, RemoteError, VinecastError
-    from vinecast.core.schemas import Attribute, Schema
-    from vinecast.core.schemas_text import parse_schema
-    from vinecast.node.config import NodeConfig
-    from vinecast.node.node import Node, Peer
-    from vinecast.node.publisher import OverloadedError
-    from vinecast.node.publisher_durable import UnsafeError
-    from vinecast.node.receipt import Receipt
-    from vinecast.node.subscription import Event, Subscription
-    from vinecast.node.sync import SyncNode, SyncSubscription
+from vinecast.core.version import VERSION
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from vinecast.core.content.schemas import Attribute, Schema
+    from vinecast.core.content.schemas_text import parse_schema
+    from vinecast.core.errors import (
+        BadNameError,
+        Bug,
+        ClosedError,
+        InputError,
+        JoinError,
+        MissingExtraError,
+        NotStartedError,
+        OverloadedError,
+        RefusedError,
+        RemoteError,
+        RightsError,
+        TimedOutError,
+        UnsafeError,
+        VinecastError,
+    )
+    from vinecast.core.log.retention import Retention
+    from vinecast.node.api.node import Node, PeerInfo
+    from vinecast.node.api.receipt import Receipt
+    from vinecast.node.api.subscription import Event, Subscription
+    from vinecast.node.api.sync import SyncNode, SyncSubscription
+    from vinecast.node.runtime.config import NodeConfig
+    from vinecast.node.storage.store import StoreConfig
+    from vinecast.node.transport.interface import TransportConfig
+    from vinecast.peer.config import ViniferaSettings, VitisSettings
+
+__version__ = VERSION
 
 _PLACES = {
-    "Attribute": "core.schemas",
+    "Attribute": "core.content.schemas",
+    "BadNameError": "core.errors",
     "Bug": "core.errors",
-    "Event": "node.subscription",
+    "ClosedError": "core.errors",
+    "Event": "node.api.subscription",
     "InputError": "core.errors",
-    "Node": "node.node",
-    "NodeConfig": "node.config",
-    "OverloadedError": "node.publisher",
-    "Peer": "node.node",
-    "Receipt": "node.receipt",
+    "JoinError": "core.errors",
+    "MissingExtraError": "core.errors",
+    "Node": "node.api.node",
+    "NodeConfig": "node.runtime.config",
+    "NotStartedError": "core.errors",
+    "OverloadedError": "core.errors",
+    "PeerInfo": "node.api.node",
+    "Receipt": "node.api.receipt",
+    "RefusedError": "core.errors",
     "RemoteError": "core.errors",
-    "Schema": "core.schemas",
-    "Subscription": "node.subscription",
-    "SyncNode": "node.sync",
-    "SyncSubscription": "node.sync",
-    "UnsafeError": "node.publisher_durable",
+    "Retention": "core.log.retention",
+    "RightsError": "core.errors",
+    "Schema": "core.content.schemas",
+    "StoreConfig": "node.storage.store",
+    "Subscription": "node.api.subscription",
+    "SyncNode": "node.api.sync",
+    "SyncSubscription": "node.api.sync",
+    "TimedOutError": "core.errors",
+    "TransportConfig": "node.transport.interface",
+    "UnsafeError": "core.errors",
     "VinecastError": "core.errors",
-    "parse_schema": "core.schemas_text",
+    "ViniferaSettings": "peer.config",
+    "VitisSettings": "peer.config",
+    "parse_schema": "core.content.schemas_text",
 }
 
 __all__ = [
     "Attribute",
+    "BadNameError",
     "Bug",
+    "ClosedError",
     "Event",
     "InputError",
+    "JoinError",
+    "MissingExtraError",
     "Node",
     "NodeConfig",
+    "NotStartedError",
     "OverloadedError",
-    "Peer",
+    "PeerInfo",
     "Receipt",
+    "RefusedError",
     "RemoteError",
+    "Retention",
+    "RightsError",
     "Schema",
+    "StoreConfig",
     "Subscription",
     "SyncNode",
     "SyncSubscription",
+    "TimedOutError",
+    "TransportConfig",
     "UnsafeError",
     "VinecastError",
+    "ViniferaSettings",
+    "VitisSettings",
     "parse_schema",
 ]
 

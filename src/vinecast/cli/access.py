@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from vinecast.cli.output import patience
-from vinecast.core.errors import InputError
+from vinecast.core.errors import InputError, JoinError
 
 if TYPE_CHECKING:
-    from vinecast.node.control_client import ControlClient
-    from vinecast.node.node import Node
-    from vinecast.node.stream import Stream
+    from vinecast.node.api.event_feed import EventFeed
+    from vinecast.node.api.node import Node
+    from vinecast.node.control.client import ControlClient
 
 JOIN_S = 15.0  # ours: longer than a dial takes
 LOOK_S = 0.02
 ACQUAINTED_CYCLES = 5  # ours: until a node that just joined knows a few others
 FOUND_CYCLES = 20  # ours: until it knows a subscriber of any topic
-LOOK_CYCLES = 2  # ours: that a subscriber is looked for where the topic's keepers take the event anyway
+LOOK_CYCLES = 2  # ours: that a subscriber is looked for where the topic's replicas take the event anyway
 
 
 class Access(Protocol):
@@ -48,7 +48,7 @@ class Access(Protocol):
 def open_access(arguments: argparse.Namespace, *topics: str) -> AbstractContextManager[Access]:
     """As the options say. ``topics`` are what it is for: better to say at once that one of them is none."""
     if arguments.join:
-        from vinecast.node.topics import Pattern
+        from vinecast.peer.topics import Pattern
 
         for topic in topics:
             Pattern.parse(topic)
@@ -62,8 +62,8 @@ def open_access(arguments: argparse.Namespace, *topics: str) -> AbstractContextM
 
 def open_client(folder: Path | None) -> "ControlClient":
     """The node that runs in a folder."""
-    from vinecast.node.control_client import ControlClient
-    from vinecast.node.folder import default_folder
+    from vinecast.node.control.client import ControlClient
+    from vinecast.node.control.folder import default_folder
 
     named = folder or os.environ.get("VINECAST_NODE_FOLDER")
     return ControlClient(Path(named) if named else default_folder())
@@ -71,14 +71,14 @@ def open_client(folder: Path | None) -> "ControlClient":
 
 async def until_joined(node: "Node", join: Sequence[str], patience_s: float = JOIN_S) -> bool:
     """Wait until somebody is known, or all addresses were tried in vain; whether somebody is."""
-    from vinecast.node.address import Address
+    from vinecast.peer.address import Address
 
     wanted, end = {str(Address.parse(address)) for address in join}, time.monotonic() + patience_s
-    while not node.driver.joined.is_set() and time.monotonic() < end:
+    while not node.has_joined and time.monotonic() < end:
         if wanted <= node.join_trouble.keys():
             break
         await asyncio.sleep(LOOK_S)
-    return node.driver.joined.is_set()
+    return node.has_joined
 
 
 def join_trouble(node: "Node", join: Sequence[str]) -> str:
@@ -94,14 +94,14 @@ class _Joined:
         self._join, self._network, self._verbosity = join, network, verbosity
 
     def __enter__(self) -> Self:
-        from vinecast.node.logs import set_up_logging
-        from vinecast.node.settings import resolve
+        from vinecast.node.api.settings import resolve
+        from vinecast.node.runtime.logs import set_up_logging
 
         set_up_logging(self._verbosity)
         options = {"join": list(self._join), "network": self._network, "folder": "", "subscribe": []}
         settings = resolve(options={**options, "listen": _listen_for(self._join), "advertise": ""})
-        from vinecast.node.sync import SyncNode
-        from vinecast.node.warm_up import warm_up
+        from vinecast.node.api.sync import SyncNode
+        from vinecast.node.runtime.warm_up import warm_up
 
         with patience("compiling rules, once …"):
             warm_up(settings.config)
@@ -109,7 +109,7 @@ class _Joined:
         self._live: SyncNode = live.start()
         try:
             if not live.do(lambda: until_joined(live.node, self._join)):
-                raise InputError(join_trouble(live.node, self._join))
+                raise JoinError(join_trouble(live.node, self._join))
         except BaseException:
             live.close()
             raise
@@ -130,33 +130,36 @@ class _Joined:
         self, topics: Iterable[str], start: str | int = "now", consumer: str | None = None
     ) -> Iterator[dict[str, Any]]:
         """Events of topics, for ever."""
-        from vinecast.node.stream import Stream
+        from vinecast.node.api.event_feed import EventFeed
 
         _refuse_consumer(consumer)
         live = self._live
-        return self._pass_on(live.do(lambda: Stream.open(live.node, topics, start)))
+        return self._pass_on(live.do(lambda: EventFeed.open(live.node, topics, start)))
 
     def publish_content(self, schema: str, **rest: Any) -> dict[str, Any]:
         """Publish an event of a schema, which its owner's key leads to."""
-        from vinecast.node.content_control import PublishContent, publish_content
+        from vinecast.node.api.control_service import ControlService
+        from vinecast.node.control.requests import PublishContentRequest
 
-        live, request = self._live, PublishContent(schema, **rest)
+        live, request = self._live, PublishContentRequest(schema, **rest)
         cycles = LOOK_CYCLES if request.durable else FOUND_CYCLES
         live.do(lambda: _pass_cycles(live.node, cycles, schema))
-        return live.do(lambda: publish_content(live.node, request))
+        told: dict[str, Any] = live.do(lambda: ControlService(live.node).answer(request))
+        return told
 
     def stream_content(self, schema: str, **rest: Any) -> Iterator[dict[str, Any]]:
         """Events of a schema that match, for ever."""
-        from vinecast.node.content_control import SubscribeContent, open_content
+        from vinecast.node.api.control_service import ControlService
+        from vinecast.node.control.requests import SubscribeContentRequest
 
         _refuse_consumer(rest["consumer"])
-        live, request = self._live, SubscribeContent(schema, **rest)
+        live, request = self._live, SubscribeContentRequest(schema, **rest)
         live.do(lambda: _pass_cycles(live.node, ACQUAINTED_CYCLES))
-        return self._pass_on(live.do(lambda: open_content(live.node, request)))
+        return self._pass_on(live.do(lambda: ControlService(live.node).open(request)))
 
-    def _pass_on(self, stream: "Stream") -> Iterator[dict[str, Any]]:
+    def _pass_on(self, feed: "EventFeed") -> Iterator[dict[str, Any]]:
         live = self._live
-        while (news := live.do(stream.next)) is not None:
+        while (news := live.do(feed.next)) is not None:
             yield news
 
     def ack(self, topic: str, offset: int) -> None:
@@ -164,7 +167,7 @@ class _Joined:
 
     def log(self, topic: str) -> Iterator[dict[str, Any]]:
         """All of a topic's stream, once it is here."""
-        from vinecast.node.stream import log_told
+        from vinecast.node.api.event_feed import log_told
 
         live = self._live
         with live.subscribe(topic, "earliest"):
@@ -176,7 +179,7 @@ class _Joined:
 
     def peers(self) -> list[dict[str, Any]]:
         """Whom it knows after a few cycles."""
-        from vinecast.node.control import peers_told
+        from vinecast.node.api.control_service import peers_told
 
         live = self._live
         live.do(lambda: _pass_cycles(live.node, ACQUAINTED_CYCLES))
@@ -196,13 +199,13 @@ def _refuse_consumer(consumer: str | None) -> None:
 
 async def _pass_cycles(node: "Node", cycles: int, topic: str | None = None) -> None:
     """Wait for some cycles of gossip, or until a topic is known."""
-    while node.driver.book.cycle < cycles and topic not in node.known_topics():
-        await node.driver.next_cycle()
+    while node.cycles < cycles and topic not in node.known_topics():
+        await node.next_cycle()
 
 
 def _listen_for(join: Sequence[str]) -> str:
     """On this machine only, if those to join are on it; else where they can reach us."""
-    from vinecast.node.address import Address, is_loopback
+    from vinecast.peer.address import Address, is_loopback
 
     here = all(is_loopback(Address.parse(address).host) for address in join)
     return "127.0.0.1:0" if here else "0.0.0.0:0"

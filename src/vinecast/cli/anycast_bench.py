@@ -28,11 +28,11 @@ def add_bench_anycast(subjects: Any, command: Command) -> None:
 def bench_anycast(arguments: argparse.Namespace) -> int:
     """Measure, and print the table."""
     with need("vinecast bench anycast", "sim"):
-        from vinecast.node.anycast_wire import upkeep_bytes
-        from vinecast.sim.bench_anycast import QUICK, Sizes, bench_anycast
+        from vinecast.lab.bench.anycast import QUICK, AnycastSizes, bench_anycast
+        from vinecast.peer.routers.anycast_messages import upkeep_bytes
 
-    usual = asdict(QUICK if arguments.quick else Sizes())
-    sizes = Sizes(**{option: getattr(arguments, option) or value for option, value in usual.items()})
+    usual = asdict(QUICK if arguments.quick else AnycastSizes())
+    sizes = AnycastSizes(**{option: getattr(arguments, option) or value for option, value in usual.items()})
     title = "vinecast bench anycast"
     for option, value in asdict(sizes).items():
         title += f" --{option} {value}"

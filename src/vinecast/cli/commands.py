@@ -23,8 +23,8 @@ from vinecast.cli.output import (
 from vinecast.core.errors import InputError
 
 if TYPE_CHECKING:
-    from vinecast.claims import Claim, Setup
-    from vinecast.claims.live import LiveOutcome
+    from vinecast.lab.claims.live import LiveOutcome
+    from vinecast.lab.claims.registry import Claim, Setup
 
 DATA_VARIABLE = "VINECAST_DATA"
 LONG_S = 60.0
@@ -42,10 +42,10 @@ def data_folder(arguments: argparse.Namespace) -> Path | None:
 
 def sim_run(arguments: argparse.Namespace) -> int:
     with need("vinecast sim run", "sim"):
-        from vinecast.sim.overlay import OverlayStats
-        from vinecast.sim.run import run_to_folder
-        from vinecast.sim.scenario import read_scenario
-        from vinecast.sim.show import show
+        from vinecast.sim.measure.overlay import OverlayStats
+        from vinecast.sim.scenario.run import run_to_folder
+        from vinecast.sim.scenario.scenario import read_scenario
+        from vinecast.sim.scenario.show import show
 
     _check_drawing(arguments)
     overrides = (
@@ -80,7 +80,7 @@ def sim_run(arguments: argparse.Namespace) -> int:
 
 
 def sim_show(arguments: argparse.Namespace) -> int:
-    from vinecast.sim.show import load, load_classes, show
+    from vinecast.sim.scenario.show import load, load_classes, show
 
     _check_drawing(arguments)
     summary, rows = load(arguments.folder)
@@ -95,30 +95,30 @@ def sim_show(arguments: argparse.Namespace) -> int:
 def _check_drawing(arguments: argparse.Namespace) -> None:
     """Whether figures can be drawn, if they are asked for: before the work, not after it."""
     if arguments.figures is not None:
-        from vinecast.sim.figures import check_drawing
+        from vinecast.sim.measure.figures import check_drawing
 
         check_drawing()
 
 
 def _draw_run(arguments: argparse.Namespace, summary: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     if arguments.figures is not None:
-        from vinecast.sim.figures import draw
-        from vinecast.sim.show import figure_of
+        from vinecast.sim.measure.figures import draw
+        from vinecast.sim.scenario.show import figure_of
 
         draw([figure_of(summary, rows)], arguments.figures)
 
 
 def sim_workload(arguments: argparse.Namespace) -> int:
     with need("vinecast sim workload", "sim"):
-        from vinecast.sim.scenario import find_file
-        from vinecast.sim.workload import describe, follower_graph, pattern
+        from vinecast.sim.scenario.scenario import find_file
+        from vinecast.sim.workload.subscriptions import describe, follower_graph, pattern
 
     if arguments.kind in ("random", "low", "high"):
         subscriptions = pattern(arguments.kind, arguments.seed, arguments.nodes)
     elif arguments.kind == "follower":
         subscriptions = follower_graph(arguments.seed, arguments.nodes)
     else:
-        from vinecast.sim.edges import read_edges, subscriptions_from
+        from vinecast.sim.workload.edges import read_edges, subscriptions_from
 
         data = data_folder(arguments)
         try:
@@ -142,17 +142,17 @@ def sim_workload(arguments: argparse.Namespace) -> int:
 
 def bench_sim(arguments: argparse.Namespace) -> int:
     with need("vinecast bench sim", "sim"):
-        from vinecast.sim.bench import bench_sim
-        from vinecast.sim.bench_poldercast import QUICK, Sizes, bench_poldercast
-        from vinecast.sim.bench_quasar import NODES as QUASAR_NODES
-        from vinecast.sim.bench_quasar import QUICK as QUICK_QUASAR
-        from vinecast.sim.bench_quasar import bench_quasar
-        from vinecast.sim.bench_regular import QUICK as QUICK_REGULAR
-        from vinecast.sim.bench_regular import Sizes as RegularSizes
-        from vinecast.sim.bench_regular import bench_regular
-        from vinecast.sim.bench_vitis import NODES as VITIS_NODES
-        from vinecast.sim.bench_vitis import QUICK as QUICK_VITIS
-        from vinecast.sim.bench_vitis import bench_vitis
+        from vinecast.lab.bench.poldercast import QUICK, PolderCastSizes, bench_poldercast
+        from vinecast.lab.bench.quasar import NODES as QUASAR_NODES
+        from vinecast.lab.bench.quasar import QUICK as QUICK_QUASAR
+        from vinecast.lab.bench.quasar import bench_quasar
+        from vinecast.lab.bench.regular import QUICK as QUICK_REGULAR
+        from vinecast.lab.bench.regular import RegularSizes as RegularSizes
+        from vinecast.lab.bench.regular import bench_regular
+        from vinecast.lab.bench.sim import bench_sim
+        from vinecast.lab.bench.vitis import NODES as VITIS_NODES
+        from vinecast.lab.bench.vitis import QUICK as QUICK_VITIS
+        from vinecast.lab.bench.vitis import bench_vitis
 
     title = f"vinecast bench sim --repeat {arguments.repeat}"
     for option in ("nodes", "largest"):
@@ -173,7 +173,7 @@ def bench_sim(arguments: argparse.Namespace) -> int:
         nodes = arguments.nodes or (QUICK_VITIS if arguments.quick else VITIS_NODES)
         steps = bench_vitis(nodes, arguments.repeat)
     elif arguments.system == "poldercast":
-        sizes = QUICK if arguments.quick else Sizes()
+        sizes = QUICK if arguments.quick else PolderCastSizes()
         sizes = replace(sizes, nodes=arguments.nodes or sizes.nodes)
         data, largest = data_folder(arguments), arguments.largest
         steps = bench_poldercast(data, arguments.repeat, sizes, largest, arguments.whole_trace)
@@ -191,7 +191,7 @@ def bench_sim(arguments: argparse.Namespace) -> int:
 
 def reproduce(arguments: argparse.Namespace) -> int:
     with need("vinecast reproduce", "sim"):
-        from vinecast.claims import CLAIMS, Setup, check_claim, select_claims
+        from vinecast.lab.claims.registry import CLAIMS, Setup, check_claim, select_claims
 
     if not arguments.claims:
         return _list_claims(CLAIMS, arguments.json)
@@ -218,7 +218,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
             tell(done, f"{claim.id}: {claim.title}")
             verdicts.append(check_claim(claim, setup, alone=len(chosen) == 1))
     if arguments.figures is not None:
-        from vinecast.sim.figures import draw
+        from vinecast.sim.measure.figures import draw
 
         draw([figure for verdict in verdicts for figure in verdict.figures], arguments.figures)
     if arguments.json:
@@ -250,14 +250,14 @@ def reproduce(arguments: argparse.Namespace) -> int:
 
 def _run_live(claim: str, scale: str, seed: int) -> "LiveOutcome":
     """A claim's live half: claims know no live node, so they are handed this."""
-    from vinecast.node.net_durable_kinds import run_live
+    from vinecast.lab.localnet.durable_kinds import run_live
 
     return run_live(claim, scale, seed)
 
 
 def _do_runs(chosen: "Sequence[Claim]", setup: "Setup", spark: str | None) -> None:
     """Do the runs that claims need, several at a time, or on Spark."""
-    from vinecast.claims.kept import Job, check_folder, do, missing
+    from vinecast.lab.claims.run_cache import Job, check_folder, do, missing
 
     jobs: list[Job] = []
     for claim in chosen:

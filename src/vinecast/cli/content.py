@@ -62,7 +62,7 @@ def add_content_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Either of the actions."""
     if arguments.action == "create":
-        from vinecast.core.schemas_text import parse_schema
+        from vinecast.core.content.schemas_text import parse_schema
 
         parse_schema(arguments.name, arguments.text)  # to show the place where it is wrong
         given = {"text": arguments.text, "about": arguments.about}

@@ -30,10 +30,10 @@ def add_bench_content(subjects: Any, command: Command) -> None:
 def bench_content(arguments: argparse.Namespace) -> int:
     """Measure, and print the table."""
     with need("vinecast bench content", "node"):
-        from vinecast.node.bench_content import QUICK, Sizes, bench_content
+        from vinecast.lab.bench.content import QUICK, ContentSizes, bench_content
 
-    usual = asdict(QUICK if arguments.quick else Sizes())
-    sizes = Sizes(**{option: getattr(arguments, option) or value for option, value in usual.items()})
+    usual = asdict(QUICK if arguments.quick else ContentSizes())
+    sizes = ContentSizes(**{option: getattr(arguments, option) or value for option, value in usual.items()})
     title = "vinecast bench content"
     for option, value in asdict(sizes).items():
         title += f" --{option.replace('_', '-')} {value}"

@@ -44,11 +44,11 @@ def add_bench_durable(subjects: Any, command: Command) -> None:
 
 def bench_durable(arguments: argparse.Namespace) -> int:
     """Measure, and print the table."""
-    from vinecast.node.bench_catch_up import bench_catch_up
-    from vinecast.node.bench_durable import QUICK, Sizes, bench_durable
+    from vinecast.lab.bench.catch_up import bench_catch_up
+    from vinecast.lab.bench.durable import QUICK, DurableSizes, bench_durable
 
-    usual = QUICK if arguments.quick else Sizes()
-    sizes = Sizes(
+    usual = QUICK if arguments.quick else DurableSizes()
+    sizes = DurableSizes(
         arguments.events or usual.events,
         arguments.repeat or usual.repeat,
         arguments.stored or usual.stored,

@@ -103,7 +103,7 @@ def _print_events(access: Access, arguments: argparse.Namespace) -> int:
 
 
 def log(arguments: argparse.Namespace) -> int:
-    from vinecast.node.topics import check_topic
+    from vinecast.peer.topics import check_topic
 
     check_topic(arguments.topic)
     with open_access(arguments, arguments.topic) as access:

@@ -29,10 +29,10 @@ def add_bench_matching(subjects: Any, command: Command) -> None:
 def bench_matching(arguments: argparse.Namespace) -> int:
     """Measure, and print the table."""
     with need("vinecast bench matching", "sim"):
-        from vinecast.sim.bench_matching import QUICK, Sizes, bench_matching
+        from vinecast.lab.bench.matching import QUICK, MatchingSizes, bench_matching
 
-    usual = asdict(QUICK if arguments.quick else Sizes())
-    sizes = Sizes(**{option: getattr(arguments, option) or value for option, value in usual.items()})
+    usual = asdict(QUICK if arguments.quick else MatchingSizes())
+    sizes = MatchingSizes(**{option: getattr(arguments, option) or value for option, value in usual.items()})
     title = "vinecast bench matching"
     for option, value in asdict(sizes).items():
         title += f" --{option} {value}"

@@ -14,7 +14,7 @@ from vinecast.cli.values import positive, seed, setting
 from vinecast.core.errors import InputError
 
 if TYPE_CHECKING:
-    from vinecast.node.net import LocalNetwork
+    from vinecast.lab.localnet.network import LocalNetwork
 
 LOOK_S = 0.25
 """Seconds between two looks."""
@@ -108,9 +108,9 @@ def add_net(commands: Any, command: Command) -> None:
 
 
 def net(arguments: argparse.Namespace) -> int:
-    from vinecast.node.loop import run
-    from vinecast.node.net_config import NetConfig
-    from vinecast.node.settings import resolve
+    from vinecast.lab.localnet.config import NetConfig
+    from vinecast.node.api.settings import resolve
+    from vinecast.node.runtime.loop import run
 
     if arguments.seconds is not None and not 0 <= arguments.seconds < 1e9:
         raise InputError(f"--seconds must be a number of seconds, not {arguments.seconds}")
@@ -135,8 +135,10 @@ def net(arguments: argparse.Namespace) -> int:
             "without --churn, --kill, --hostile and --overload"
         )
     if arguments.compare and not config.has_rings:
-        raise InputError(f'--compare is for "poldercast": there is no twin of "{config.given.system}"')
-    from vinecast.node.logs import set_up_logging
+        raise InputError(
+            f'--compare is for "poldercast": there is no twin of "{config.given.system}"'
+        )
+    from vinecast.node.runtime.logs import set_up_logging
 
     set_up_logging()
     summary, network = run(_net(config, arguments.seconds, arguments.json))
@@ -150,7 +152,7 @@ def net(arguments: argparse.Namespace) -> int:
 
 
 async def _net(config: Any, seconds: float | None, as_json: bool) -> "tuple[dict[str, Any], LocalNetwork]":
-    from vinecast.node.net import LocalNetwork
+    from vinecast.lab.localnet.network import LocalNetwork
 
     async with LocalNetwork(config) as network:
         with stop_on_signals(network.kill) as stop, view_of(network, as_json) as view:
@@ -186,9 +188,9 @@ def _twin(network: "LocalNetwork", summary: dict[str, Any]) -> dict[str, Any]:
     """What the simulator makes of the same network."""
     from dataclasses import asdict
 
-    from vinecast.node.net import CONTACTS
-    from vinecast.node.poldercast_live import poldercast_config
-    from vinecast.sim.twin import Publication, run_twin
+    from vinecast.lab.localnet.network import CONTACTS
+    from vinecast.peer.routers.poldercast import poldercast_config
+    from vinecast.sim.scenario.live_comparison import Publication, run_twin
 
     members, judged = network.tally.members, network.tally.judged
     begin_s = min((event.at_s for event in judged), default=0.0)

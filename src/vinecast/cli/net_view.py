@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vinecast.node.net import LocalNetwork
+    from vinecast.lab.localnet.network import LocalNetwork
 
 LINE_S = 2.0
 """Seconds between two lines where there is no terminal."""
 
 
-class _Lines:
+class _LineView:
     """The view where there is no terminal: a line now and then."""
 
     def __init__(self, network: "LocalNetwork", to_errors: bool) -> None:
         self._network, self._last, self._told = network, 0.0, 0
         self._stream = sys.stderr if to_errors else sys.stdout
 
-    def __enter__(self) -> "_Lines":
+    def __enter__(self) -> "_LineView":
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -63,8 +63,8 @@ class _Live:
         self._live.update(_table(self._network, self._doing), refresh=True)
 
 
-def view_of(network: "LocalNetwork", as_json: bool) -> _Lines | _Live:
-    return _Live(network) if sys.stderr.isatty() and sys.stdout.isatty() else _Lines(network, as_json)
+def view_of(network: "LocalNetwork", as_json: bool) -> _LineView | _Live:
+    return _Live(network) if sys.stderr.isatty() and sys.stdout.isatty() else _LineView(network, as_json)
 
 
 def _facts(network: "LocalNetwork") -> list[tuple[str, str]]:

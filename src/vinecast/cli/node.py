@@ -17,9 +17,9 @@ from vinecast.cli.stopping import stop_on_signals
 from vinecast.cli.values import pair, positive, setting
 
 if TYPE_CHECKING:
-    from vinecast.node.node import Node
-    from vinecast.node.settings import Settings
-    from vinecast.node.subscription import Subscription
+    from vinecast.node.api.node import Node
+    from vinecast.node.api.settings import Settings
+    from vinecast.node.api.subscription import Subscription
 
 Command = Callable[..., argparse.ArgumentParser]
 
@@ -170,9 +170,9 @@ def _start(text: str) -> str | int:
 
 
 def node(arguments: argparse.Namespace) -> int:
-    from vinecast.node.logs import set_up_logging
-    from vinecast.node.loop import run
-    from vinecast.node.settings import resolve, to_toml
+    from vinecast.node.api.settings import resolve, to_toml
+    from vinecast.node.runtime.logs import set_up_logging
+    from vinecast.node.runtime.loop import run
 
     names = ("listen", "advertise", "join", "folder", "network", "subscribe")
     options = {name: getattr(arguments, name) for name in names}
@@ -186,7 +186,7 @@ def node(arguments: argparse.Namespace) -> int:
             print(to_toml(settings), end="")  # noqa: T201
         return 0
     set_up_logging(arguments.verbose)
-    from vinecast.node.warm_up import warm_up
+    from vinecast.node.runtime.warm_up import warm_up
 
     with patience("compiling rules, once …"):
         warm_up(settings.config)
@@ -194,8 +194,9 @@ def node(arguments: argparse.Namespace) -> int:
 
 
 async def _run_node(settings: "Settings", as_json: bool) -> int:
-    from vinecast.node.control import ControlServer
-    from vinecast.node.node import Node
+    from vinecast.node.api.control_service import ControlService
+    from vinecast.node.api.node import Node
+    from vinecast.node.control.server import ControlServer
 
     folder = Path(settings.folder) if settings.folder else None
     live = Node(
@@ -208,7 +209,7 @@ async def _run_node(settings: "Settings", as_json: bool) -> int:
     )
     with stop_on_signals() as stop:
         async with live, asyncio.TaskGroup() as background:
-            control = ControlServer(live, folder) if folder is not None else None
+            control = ControlServer(ControlService(live), folder) if folder is not None else None
             if control is not None:
                 await control.start()
             subscriptions = [live.subscribe(topic) for topic in settings.subscribe]

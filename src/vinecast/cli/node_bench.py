@@ -54,9 +54,9 @@ def add_bench_node(subjects: Any, command: Command) -> None:
 
 def bench_node(arguments: argparse.Namespace) -> int:
     """Measure, and print the table."""
-    from vinecast.node.bench import Plan, bench_node
+    from vinecast.lab.bench.node import NodePlan, bench_node
 
-    plan = Plan(tuple(arguments.only), arguments.events, arguments.repeat, tuple(arguments.rivals))
+    plan = NodePlan(tuple(arguments.only), arguments.events, arguments.repeat, tuple(arguments.rivals))
     title = f"vinecast bench node --repeat {arguments.repeat} --events {arguments.events}"
     title += f" --only {' '.join(arguments.only)}" if arguments.only != PARTS else ""
     title += " ".join(("", "--with", *arguments.rivals)) if arguments.rivals != RIVALS else ""

@@ -17,7 +17,7 @@ SLOW_S = 1.5
 """Seconds after which a command says what it is doing."""
 
 
-class Result(Protocol):
+class ResultLike(Protocol):
     """What a benchmark measured: those of live nodes and of simulations are alike."""
 
     @property
@@ -81,7 +81,7 @@ def print_table(
     make_console().print(table)
 
 
-def print_results(results: Sequence[Result], title: str, as_json: bool, markdown: bool) -> None:
+def print_results(results: Sequence[ResultLike], title: str, as_json: bool, markdown: bool) -> None:
     """What a benchmark measured, next to its targets."""
     if as_json:
         print_json([result.as_dict() for result in results])

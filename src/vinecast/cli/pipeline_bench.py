@@ -33,13 +33,13 @@ def add_bench_pipeline(subjects: Any, command: Command) -> None:
 
 def bench_pipeline(arguments: argparse.Namespace) -> int:
     with need("vinecast bench pipeline", "spark"):
-        from vinecast.pipeline.bench import Plan, bench_pipeline
-        from vinecast.pipeline.bench_inputs import QUICK, Sizes
+        from vinecast.lab.bench.pipeline import PipelinePlan, bench_pipeline
+        from vinecast.lab.bench.pipeline_inputs import QUICK, PipelineSizes
         from vinecast.pipeline.session import SessionConfig
 
     SessionConfig(memory=arguments.memory)  # says what is wrong with it
-    sizes = QUICK if arguments.quick else Sizes()
-    plan = Plan(sizes, tuple(arguments.only), arguments.repeat, arguments.memory)
+    sizes = QUICK if arguments.quick else PipelineSizes()
+    plan = PipelinePlan(sizes, tuple(arguments.only), arguments.repeat, arguments.memory)
     title = f"vinecast bench pipeline --repeat {arguments.repeat}"
     title += f" --only {' '.join(arguments.only)}" if arguments.only != PARTS else ""
     title += f" --memory {arguments.memory}" if arguments.memory else ""

@@ -50,7 +50,7 @@ def sample(arguments: argparse.Namespace) -> int:
         from vinecast.pipeline.sample import SamplePlan, find_graph, take_sample
         from vinecast.pipeline.session import open_session
         from vinecast.pipeline.tables import CCDF
-        from vinecast.sim.figures import check_drawing, draw
+        from vinecast.sim.measure.figures import check_drawing, draw
 
     if arguments.figures is not None:
         check_drawing()

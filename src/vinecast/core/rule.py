@@ -25,7 +25,8 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from types import FunctionType
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -145,6 +146,17 @@ def inner_rule(function: F) -> F:
     if _numba is None:
         return function
     return _compile(function, None, inline=True)
+
+
+def rule_from(template: F, name: str, **parts: Any) -> F:
+    """A rule made of a template: a function that calls others by the names of ``parts``, as globals.
+
+    Compiled for each set of parts apart, so that calls of them cost nothing. Not a closure, because Numba
+    never finds closures over rules again on disk; ``name`` tells the rules of one template apart there.
+    """
+    made = FunctionType(template.__code__, {**template.__globals__, **parts}, template.__name__)
+    made.__qualname__ = f"{template.__qualname__}.{name}"
+    return rule(cast(F, made))
 
 
 def _compile(function: F, signatures: Any, inline: bool = False) -> F:

@@ -6,7 +6,7 @@ it does in a cycle is defined in ``core.exchange``; here is only the shape that 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,26 +17,41 @@ UNANSWERED = -1
 """The count in a mailbox of an exchange whose partner was silent."""
 
 
-class Mailbox:
-    """One exchange a node, in flight: the request on its way out, the answer on its way back.
+class Mail(NamedTuple):
+    """One exchange a node, in flight: the request on its way out, the answer on its way back."""
 
-    peers, ages: [node, entry]; count: [node], entries, or UNANSWERED; partner: [node], whom it asks; start
-    [node + 2] and initiator [node]: the requests sorted by partner (``core.exchange.group_requests``).
-    """
+    peers: NDArray[np.int32]
+    """[node, entry]"""
+    ages: NDArray[np.uint16]
+    """[node, entry]"""
+    told: NDArray[np.int16]
+    """[node], entries, or UNANSWERED"""
+    partner: NDArray[np.int32]
+    """[node], whom it asks, or NOBODY"""
+    start: NDArray[np.int32]
+    """[node + 2], the requests sorted by partner (``core.exchange.group_requests``)"""
+    initiator: NDArray[np.int32]
+    """[node], likewise"""
+
+
+class Mailbox:
+    """A population's mail; ``mail`` is what rules are given of it."""
 
     def __init__(self, nodes: int, gossip_size: int) -> None:
-        self.peers: NDArray[np.int32] = np.empty((nodes, gossip_size), dtype=np.int32)
-        self.ages: NDArray[np.uint16] = np.empty((nodes, gossip_size), dtype=np.uint16)
-        self.count: NDArray[np.int16] = np.zeros(nodes, dtype=np.int16)
-        self.partner: NDArray[np.int32] = np.full(nodes, NOBODY, dtype=np.int32)
-        self.start: NDArray[np.int32] = np.zeros(nodes + 2, dtype=np.int32)
-        self.initiator: NDArray[np.int32] = np.zeros(nodes, dtype=np.int32)
+        self.mail = Mail(
+            peers=np.empty((nodes, gossip_size), dtype=np.int32),
+            ages=np.empty((nodes, gossip_size), dtype=np.uint16),
+            told=np.zeros(nodes, dtype=np.int16),
+            partner=np.full(nodes, NOBODY, dtype=np.int32),
+            start=np.zeros(nodes + 2, dtype=np.int32),
+            initiator=np.zeros(nodes, dtype=np.int32),
+        )
+        self.peers, self.ages, self.count, self.partner, self.start, self.initiator = self.mail
 
     @property
     def nbytes(self) -> int:
         """Bytes of all of it."""
-        arrays = (self.peers, self.ages, self.count, self.partner, self.start, self.initiator)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in self.mail)
 
 
 @dataclass(frozen=True, slots=True)

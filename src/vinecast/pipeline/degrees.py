@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from vinecast.pipeline.tables import CCDF, DEGREE_STATISTICS, DEGREES
-from vinecast.sim.figures import Figure, Panel, Series
+from vinecast.sim.measure.figures import Figure, Panel, Series
 
 ORIGINAL, SAMPLE = "original", "sample"
 KINDS = ("followers", "followees")

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vinecast.core.errors import Bug, InputError
-from vinecast.pipeline.tables import Table
+from vinecast.pipeline.tables import LakeTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +44,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class DatasetPointer:
     """What the pointer of a dataset says."""
 
     table: str
@@ -68,10 +68,10 @@ class Generation:
     """A folder to fill; it counts from ``commit`` on."""
 
     lake: "Lake"
-    table: Table
+    table: LakeTable
     dataset: str
     folder: Path
-    published: Published | None = field(default=None, init=False)
+    published: DatasetPointer | None = field(default=None, init=False)
 
     def write(self, frame: "DataFrame") -> None:
         """Write a frame into it, as Parquet."""
@@ -90,7 +90,7 @@ class Generation:
         if self.published is None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def commit(self, made_from: Mapping[str, Any], notes: Mapping[str, Any] | None = None) -> Published:
+    def commit(self, made_from: Mapping[str, Any], notes: Mapping[str, Any] | None = None) -> DatasetPointer:
         """Make it the current one."""
         self.published = self.lake._commit(self, dict(made_from), dict(notes or {}))
         return self.published
@@ -102,20 +102,20 @@ class Lake:
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
 
-    def published(self, table: Table, dataset: str) -> Published | None:
+    def published(self, table: LakeTable, dataset: str) -> DatasetPointer | None:
         """What is current, None when there is nothing."""
         self._check_format()
         path = self._place(table, dataset) / _POINTER
         try:
             told = json.loads(path.read_bytes())
             _refuse_newer(path, told["format"])
-            return Published(**told)
+            return DatasetPointer(**told)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise InputError(f"{path}: the pointer cannot be read ({error})") from None
 
-    def current(self, table: Table, dataset: str) -> Published:
+    def current(self, table: LakeTable, dataset: str) -> DatasetPointer:
         """What is current; a sentence when there is nothing that can be read."""
         if found := self.published(table, dataset):
             return found
@@ -137,7 +137,7 @@ class Lake:
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise InputError(f"{path}: cannot be read ({error})") from None
 
-    def _versions(self, table: Table, dataset: str) -> list[int]:
+    def _versions(self, table: LakeTable, dataset: str) -> list[int]:
         """The versions in which a dataset of a table is there; InputError if one is newer than ours."""
         place = self.folder / table.name
         versions = sorted(
@@ -152,39 +152,39 @@ class Lake:
             )
         return versions
 
-    def datasets(self, table: Table) -> list[str]:
+    def datasets(self, table: LakeTable) -> list[str]:
         """The names of a table's datasets."""
         pointers = (self.folder / table.name / f"v{table.version}").glob(f"*/{_POINTER}")
         return sorted(pointer.parent.name for pointer in pointers)
 
-    def path(self, table: Table, dataset: str) -> Path:
+    def path(self, table: LakeTable, dataset: str) -> Path:
         """The folder of the current generation's Parquet files."""
         return self._place(table, dataset) / self.current(table, dataset).generation
 
-    def read(self, spark: "SparkSession", table: Table, dataset: str) -> "DataFrame":
+    def read(self, spark: "SparkSession", table: LakeTable, dataset: str) -> "DataFrame":
         """The current generation as a frame with the declared schema."""
         return self.read_published(spark, table, self.current(table, dataset))
 
-    def read_published(self, spark: "SparkSession", table: Table, told: Published) -> "DataFrame":
+    def read_published(self, spark: "SparkSession", table: LakeTable, told: DatasetPointer) -> "DataFrame":
         """The very generation that a pointer told of, whatever has been published since."""
         folder = self._place(table, told.dataset) / told.generation
         return spark.read.schema(table.schema).parquet(str(folder.absolute()))
 
-    def is_fresh(self, table: Table, dataset: str, made_from: Mapping[str, Any]) -> bool:
+    def is_fresh(self, table: LakeTable, dataset: str, made_from: Mapping[str, Any]) -> bool:
         """Whether what is current was made from exactly this."""
         found = self.published(table, dataset)
         return found is not None and found.fingerprint == fingerprint_of(made_from)
 
     def publish(
-        self, table: Table, dataset: str, frame: "DataFrame", made_from: Mapping[str, Any]
-    ) -> Published:
+        self, table: LakeTable, dataset: str, frame: "DataFrame", made_from: Mapping[str, Any]
+    ) -> DatasetPointer:
         """Write a frame and make it current; ``made_from``: the inputs and settings, fit for JSON."""
         with self.new_generation(table, dataset) as generation:
             generation.write(frame)
             return generation.commit(made_from)
 
     @contextmanager
-    def new_generation(self, table: Table, dataset: str) -> Iterator[Generation]:
+    def new_generation(self, table: LakeTable, dataset: str) -> Iterator[Generation]:
         """A folder to write Parquet files into, from anywhere; without a ``commit`` it is removed again."""
         place = self._place(table, dataset)
         self._check_format()
@@ -196,15 +196,17 @@ class Lake:
             finally:
                 generation.remove_unless_published()
 
-    def _place(self, table: Table, dataset: str) -> Path:
+    def _place(self, table: LakeTable, dataset: str) -> Path:
         check_name(dataset)
         return self.folder / table.name / f"v{table.version}" / dataset
 
-    def _commit(self, generation: Generation, made_from: dict[str, Any], notes: dict[str, Any]) -> Published:
+    def _commit(
+        self, generation: Generation, made_from: dict[str, Any], notes: dict[str, Any]
+    ) -> DatasetPointer:
         table, dataset, folder = generation.table, generation.dataset, generation.folder
         rows, size = _count(folder)
         before = self.published(table, dataset)
-        told = Published(
+        told = DatasetPointer(
             table=table.name,
             version=table.version,
             dataset=dataset,
@@ -223,7 +225,7 @@ class Lake:
         self._sweep(table, dataset)
         return told
 
-    def _sweep(self, table: Table, dataset: str) -> None:
+    def _sweep(self, table: LakeTable, dataset: str) -> None:
         """Remove generations that nobody reads or writes any more.
 
         The pointer is read after it is known what is being written: whatever was published meanwhile is then
@@ -276,7 +278,7 @@ def fingerprint_of_file(path: Path) -> str:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def _check_schema(frame: "DataFrame", table: Table) -> None:
+def _check_schema(frame: "DataFrame", table: LakeTable) -> None:
     """Names, types and order must be those of the table; Spark alone cannot promise what is never empty."""
     found = [(field.name, field.dataType.simpleString()) for field in frame.schema]
     declared = [(field.name, field.dataType.simpleString()) for field in table.schema]

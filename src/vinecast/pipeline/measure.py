@@ -1,8 +1,9 @@
-"""Measures: from deliveries or trace records to the metrics of sim/metrics.py, by the same definitions.
+"""Measures: from deliveries or trace records to the metrics of sim/measure/metrics.py, by the same
+definitions.
 
     records ─→ deliveries ─→ cells ─→ counts, histograms ─→ measures, series, distributions
 
-A run's task has already added up its deliveries (sim/deliveries.py); then only the last step is left.
+A run's task has already added up its deliveries (sim/measure/deliveries.py); then only the last step is left.
 Starting from deliveries, or from trace records of the event engine, comes to the same numbers, to the last
 bit: everything up to the ratios is a whole number.
 
@@ -49,8 +50,8 @@ from vinecast.pipeline.runs_tables import (
     conform,
 )
 from vinecast.pipeline.sweep import results_of
-from vinecast.pipeline.tables import Table
-from vinecast.sim.metrics import COUNTED
+from vinecast.pipeline.tables import LakeTable
+from vinecast.sim.measure.metrics import COUNTED
 
 SOURCES = ("counts", *KEPT)
 """What measures can start from; all come to the same."""
@@ -237,7 +238,7 @@ def measure_runs(spark: SparkSession, lake: Lake, dataset: str, source: str = "c
     if source not in SOURCES:
         raise InputError(f"measures start from {', '.join(SOURCES)}, not {source!r}")
 
-    def read(table: Table) -> DataFrame:
+    def read(table: LakeTable) -> DataFrame:
         return _read(spark, lake, table, dataset)
 
     with _counted(read, source) as counted:
@@ -260,7 +261,7 @@ def measure_runs(spark: SparkSession, lake: Lake, dataset: str, source: str = "c
     return MeasureResult(dataset, source, lake.current(RUNS, dataset).rows, published["measures"].rows, due)
 
 
-def _read(spark: SparkSession, lake: Lake, table: Table, dataset: str) -> DataFrame:
+def _read(spark: SparkSession, lake: Lake, table: LakeTable, dataset: str) -> DataFrame:
     """A table of a sweep, which must be of the same runs as its manifest."""
     if results_of(lake, dataset, table) != results_of(lake, dataset):
         raise InputError(
@@ -270,7 +271,7 @@ def _read(spark: SparkSession, lake: Lake, table: Table, dataset: str) -> DataFr
 
 
 @contextmanager
-def _counted(read: Callable[[Table], DataFrame], source: str) -> Iterator[Counted]:
+def _counted(read: Callable[[LakeTable], DataFrame], source: str) -> Iterator[Counted]:
     """What to measure from, for as long as it is needed."""
     if source == "counts":
         yield Counted(read(RUN_PUBLICATIONS), read(RUN_COUNTS), read(RUN_HISTOGRAMS))

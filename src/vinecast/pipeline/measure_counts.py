@@ -1,18 +1,19 @@
-"""From deliveries to counts and distributions, as a run's own task adds them up (sim/deliveries.py)."""
+"""From deliveries to counts and distributions, as a run's own task adds them up
+(sim/measure/deliveries.py)."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from vinecast.core.spread import MISSED
+from vinecast.core.dissemination import MISSED
 from vinecast.pipeline.runs_tables import RUN_COUNTS, RUN_HISTOGRAMS, RUN_PUBLICATIONS, conform
-from vinecast.sim.deliveries import DIGITS
-from vinecast.sim.metrics import COUNTED
+from vinecast.sim.measure.deliveries import DIGITS
+from vinecast.sim.measure.metrics import COUNTED
 
 _DIGITS_MAX = 15  # of a latency in µs: thirty years
 
 
 def size_class(size: Column) -> Column:
-    """The smallest size of the class that a size is in: 1, 2, 4, 8, … (sim/metrics.py).
+    """The smallest size of the class that a size is in: 1, 2, 4, 8, … (sim/measure/metrics.py).
 
     Its highest bit: all bits below are set, then cleared. A logarithm would cost ten times as much, for each
     of a hundred million rows.

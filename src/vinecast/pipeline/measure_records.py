@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from vinecast.core.spread import MISSED
+from vinecast.core.dissemination import MISSED
 from vinecast.core.trace import TraceKind
 from vinecast.pipeline.runs_tables import LOADS, RUN_DELIVERIES, conform
 
@@ -67,7 +67,7 @@ def _with_sizes(subscriptions: DataFrame) -> DataFrame:
 def traffic_of(records: DataFrame, subscriptions: DataFrame) -> DataFrame:
     """Event messages that each node was sent, wanted or not, and the events it handled without wanting them.
 
-    What is lost on the way counts as received, as in sim/traffic.py.
+    What is lost on the way counts as received, as in sim/measure/traffic.py.
     """
     sent = records.where((F.col("kind") == int(TraceKind.SENT)) & (F.col("event") >= 0)).select(
         "run_id", F.col("peer").alias("node"), "topic", "event"

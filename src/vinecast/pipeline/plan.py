@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from vinecast.core.errors import InputError
 from vinecast.pipeline.lake import Lake, fingerprint_of
-from vinecast.pipeline.plan_stages import STAGES, Report, Stage, Surroundings, SweepStage
+from vinecast.pipeline.plan_stages import STAGES, ReportStage, Stage, Surroundings, SweepStage
 from vinecast.pipeline.session import SessionConfig, open_session
 from vinecast.pipeline.sweep import Progress
 from vinecast.pipeline.sweep_file import Axis, read_toml
@@ -41,7 +41,7 @@ class Pipeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """What a stage would do, or did."""
 
     stage: str
@@ -92,7 +92,7 @@ def _check_together(stages: Sequence[Stage]) -> None:
     axes: dict[str, tuple[Axis, ...]] = {}
     for number, stage in enumerate(stages, 1):
         places: list[object] = [(table.name, dataset) for table, dataset in stage.makes()]
-        if isinstance(stage, Report):
+        if isinstance(stage, ReportStage):
             places.append(stage.out.absolute())
             if stage.dataset in axes:
                 _check_x(stage, axes[stage.dataset])
@@ -105,23 +105,23 @@ def _check_together(stages: Sequence[Stage]) -> None:
             made[place] = number
 
 
-def _check_x(stage: Report, axes: Sequence[Axis]) -> None:
+def _check_x(stage: ReportStage, axes: Sequence[Axis]) -> None:
     known = {axis.name for axis in axes}
     if stage.config.x is not None and stage.config.x not in known:
         told = ", ".join(sorted(known)) or "none"
         raise InputError(f"{stage.name}: x must be an axis of the sweep ({told}), not {stage.config.x!r}")
 
 
-def dry_run(pipeline: Pipeline, lake: Lake) -> list[Step]:
+def dry_run(pipeline: Pipeline, lake: Lake) -> list[PlanStep]:
     """What would run, and why."""
-    steps: list[Step] = []
+    steps: list[PlanStep] = []
     remade: dict[tuple[str, str], str] = {}
     for stage in pipeline.stages:
         again = [remade[key] for table, dataset in stage.needs() if (key := (table.name, dataset)) in remade]
         why = f"{again[0]} runs before it" if again else why_stale(stage, lake)
         if why:
             remade |= {(table.name, dataset): stage.name for table, dataset in stage.makes()}
-        steps.append(Step(stage.name, bool(why), why))
+        steps.append(PlanStep(stage.name, bool(why), why))
     return steps
 
 
@@ -131,14 +131,14 @@ def run_pipeline(
     session: SessionConfig | None = None,
     progress: Progress | None = None,
     tell: Callable[[str], object] | None = None,
-) -> Iterator[Step]:
+) -> Iterator[PlanStep]:
     """Run what is stale, stage by stage; Spark is started only when there is something to do."""
     with ExitStack() as held:
         spark: SparkSession | None = None
         for stage in pipeline.stages:
             why = why_stale(stage, lake)
             if not why:
-                yield Step(stage.name, False, "")
+                yield PlanStep(stage.name, False, "")
                 continue
             if tell is not None:
                 tell(stage.name)
@@ -146,7 +146,7 @@ def run_pipeline(
                 spark = held.enter_context(open_session(session))
             begun = time.perf_counter()
             done = stage.run(spark, lake, progress)
-            yield Step(stage.name, True, why, done.summary, time.perf_counter() - begun, done.ok)
+            yield PlanStep(stage.name, True, why, done.summary, time.perf_counter() - begun, done.ok)
 
 
 def why_stale(stage: Stage, lake: Lake) -> str:

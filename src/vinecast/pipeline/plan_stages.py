@@ -29,14 +29,14 @@ from vinecast.pipeline.runs_tables import (
     SERIES,
 )
 from vinecast.pipeline.sweep import Progress
-from vinecast.pipeline.sweep_file import Sweep, expand, lake_inputs, read_sweep, sweep_of
-from vinecast.pipeline.tables import EDGES, SESSIONS, USERS, Table
-from vinecast.sim.scenario import find_file
+from vinecast.pipeline.sweep_file import SweepFile, expand, lake_inputs, read_sweep, sweep_of
+from vinecast.pipeline.tables import EDGES, SESSIONS, USERS, LakeTable
+from vinecast.sim.scenario.scenario import find_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Place = tuple[Table, str]
+Place = tuple[LakeTable, str]
 """A table and a dataset of it."""
 
 
@@ -213,7 +213,7 @@ class Regularity(_InTheLake):
 class SweepStage(_InTheLake):
     """A sweep of simulations."""
 
-    sweep: Sweep
+    sweep: SweepFile
     dataset: str
     around: Surroundings
 
@@ -283,7 +283,7 @@ class Measure(_InTheLake):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportStage:
     """The report of a sweep."""
 
     config: report.ReportConfig
@@ -370,7 +370,7 @@ def _report(settings: dict[str, Any], around: Surroundings) -> Stage:
     name = _take_name(settings, "as") if "as" in settings else dataset
     out = Path(_take(settings, "out")) if "out" in settings else Path("out") / name
     report.check_folder(out)
-    return Report(read(report.ReportConfig, settings), dataset, name, out)
+    return ReportStage(read(report.ReportConfig, settings), dataset, name, out)
 
 
 STAGES: Mapping[str, Callable[[dict[str, Any], Surroundings], Stage]] = {

@@ -1,8 +1,9 @@
 """The regularity of the nodes of a trace (S4 ch. 4), as set-oriented transforms of the table ``sessions``.
 
 A node is one row with all its sessions, so nothing has to be shuffled: whole Arrow batches go through the
-compiled rules of core/regularity.py, which hold the definition, and each task adds its nodes up before Spark
-adds up the tasks. All sums are of whole numbers (microseconds, nodes) and give the same result in any order.
+compiled rules of core/arrays/regularity.py, which hold the definition, and each task adds its nodes up before
+Spark adds up the tasks. All sums are of whole numbers (microseconds, nodes) and give the same result in any
+order.
 
 *Retention* from a slot to the next (S4 §4.4.3) is |A ∩ B| / |A| for the nodes A regular in the one and B in
 the other. (S4 prints a union, which could not stay below 100 %; its numbers are those of the intersection.) A
@@ -20,8 +21,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from vinecast.core.errors import InputError
-from vinecast.core.regularity import (
+from vinecast.core.arrays.regularity import (
     CYCLES_S,
     THRESHOLDS,
     Grid,
@@ -30,6 +30,7 @@ from vinecast.core.regularity import (
     observed_time,
     sum_online,
 )
+from vinecast.core.errors import InputError
 from vinecast.pipeline.lake import Lake
 from vinecast.pipeline.tables import PRESENCE, REGULARITY, REGULARITY_MEANS, SESSIONS
 

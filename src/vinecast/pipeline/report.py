@@ -22,8 +22,8 @@ from vinecast.pipeline.lake import Lake, fingerprint_of
 from vinecast.pipeline.report_pages import Page, check_axis, write_pages
 from vinecast.pipeline.runs_tables import DISTRIBUTIONS, MEASURES, POINTS, RUNS, SERIES, conform
 from vinecast.pipeline.sweep import results_of
-from vinecast.sim.figures import check_drawing
-from vinecast.systems import SYSTEMS
+from vinecast.sim.measure.figures import check_drawing
+from vinecast.systems.registry import SYSTEMS
 
 OVERLAY_MEASURES = ("online", "in_degree_mean", "in_degree_std", "in_degree_max", "dead_links")
 TOPIC_MEASURES = (

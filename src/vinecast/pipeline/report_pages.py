@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from vinecast.core.errors import InputError
-from vinecast.sim.figures import Figure, Panel, Series, draw
+from vinecast.sim.measure.figures import Figure, Panel, Series, draw
 
 LABELS = {
     "hit_ratio": "hit ratio",

@@ -29,10 +29,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from vinecast.core.arrays.profiles import Profiles
+from vinecast.core.dissemination import Dissemination
 from vinecast.core.errors import InputError, VinecastError
-from vinecast.core.profiles import Profiles
 from vinecast.core.rule import cache_folder
-from vinecast.core.spread import Spread
 from vinecast.pipeline.runs_tables import (
     ALWAYS,
     KEPT,
@@ -49,8 +49,8 @@ from vinecast.pipeline.runs_tables import (
     RUN_SUBSCRIPTIONS,
     SUBSCRIPTION_COLUMNS,
 )
-from vinecast.pipeline.tables import Table
-from vinecast.sim.deliveries import (
+from vinecast.pipeline.tables import LakeTable
+from vinecast.sim.measure.deliveries import (
     COUNT_COLUMNS,
     HISTOGRAM_COLUMNS,
     PUBLICATION_COLUMNS,
@@ -58,11 +58,11 @@ from vinecast.sim.deliveries import (
     DeliveryWriter,
     schema_of,
 )
-from vinecast.sim.metrics import Reach
-from vinecast.sim.records import TraceWriter
-from vinecast.sim.run import simulate
-from vinecast.sim.scenario import FILE_KEYS, Resolved, Scenario, resolve
-from vinecast.sim.watch import CLASS_COLUMNS, OnSpread
+from vinecast.sim.measure.metrics import Reach
+from vinecast.sim.measure.records import TraceWriter
+from vinecast.sim.scenario.run import simulate
+from vinecast.sim.scenario.scenario import FILE_KEYS, Resolved, Scenario, resolve
+from vinecast.sim.scenario.watch import CLASS_COLUMNS, OnSpread
 
 TOLD = "run.json"
 FAILED = ".failed"
@@ -93,7 +93,7 @@ class RunSpec:
     """What to write besides (``runs_tables.KEPT``)."""
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[LakeTable, ...]:
         """What the run writes."""
         return (*ALWAYS, *(table for name in self.keep for table in KEPT[name]))
 
@@ -244,7 +244,7 @@ class _Witness:
         self._nodes: list[NDArray[np.int32]] = []
 
     def __call__(
-        self, cycle: int, profiles: Profiles, spread: Spread, expected: NDArray[np.bool_], reach: Reach
+        self, cycle: int, profiles: Profiles, spread: Dissemination, expected: NDArray[np.bool_], reach: Reach
     ) -> None:
         if not self._cycles:
             node = np.repeat(np.arange(profiles.peers, dtype=np.int32), profiles.cnt)
@@ -283,14 +283,14 @@ def _placed(resolved: Resolved, places: Mapping[str, str]) -> Resolved:
     return replace(resolved, scenario=scenario)
 
 
-def _file(folder: Path, table: Table) -> Path:
+def _file(folder: Path, table: LakeTable) -> Path:
     return folder / f"{table.name}.parquet"
 
 
 def _write(
     folder: Path,
     run_id: str,
-    table: Table,
+    table: LakeTable,
     content: list[dict[str, Any]] | dict[str, NDArray[Any]],
     columns: Mapping[str, str],
 ) -> None:

@@ -11,16 +11,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, DataType, MapType, ShortType
 
 from vinecast.core.trace import FIELDS
-from vinecast.pipeline.tables import BOOLEAN, DOUBLE, INTEGER, LONG, STRING, Table, declare
-from vinecast.sim.deliveries import (
+from vinecast.pipeline.tables import BOOLEAN, DOUBLE, INTEGER, LONG, STRING, LakeTable, declare
+from vinecast.sim.measure.deliveries import (
     COUNT_COLUMNS,
     DELIVERY_COLUMNS,
     HISTOGRAM_COLUMNS,
     PUBLICATION_COLUMNS,
 )
-from vinecast.sim.metrics import COUNTED
-from vinecast.sim.run import CYCLE_COLUMNS
-from vinecast.sim.watch import CLASS_COLUMNS, TOPIC_COLUMNS
+from vinecast.sim.measure.metrics import COUNTED
+from vinecast.sim.scenario.run import CYCLE_COLUMNS
+from vinecast.sim.scenario.watch import CLASS_COLUMNS, TOPIC_COLUMNS
 
 _TYPES: dict[str, DataType] = {
     "int8": ByteType(),
@@ -38,14 +38,16 @@ PRESENCE_COLUMNS = {"cycle": "int32", "node": "int32"}
 RUN_CYCLE_COLUMNS = CYCLE_COLUMNS | TOPIC_COLUMNS
 
 
-def _per_run(name: str, columns: Mapping[str, str], nullable: Iterable[str] = (), version: int = 1) -> Table:
+def _per_run(
+    name: str, columns: Mapping[str, str], nullable: Iterable[str] = (), version: int = 1
+) -> LakeTable:
     fields = {column: _TYPES[kind] for column, kind in columns.items()}
     return _declare(name, {"run_id": STRING, **fields}, nullable, version)
 
 
 def _declare(
     name: str, fields: Mapping[str, DataType], nullable: Iterable[str] = (), version: int = 1
-) -> Table:
+) -> LakeTable:
     """For columns whose names are data."""
     return declare(name, version, (), nullable, **fields)
 
@@ -86,7 +88,7 @@ RUN_CYCLES = _per_run(
     nullable=[*TOPIC_COLUMNS, "clustering", "path_length", "unreachable"],
     version=2,
 )
-"""The overlay and the topics, measured cycle by cycle (sim/run.py, sim/watch.py)."""
+"""The overlay and the topics, measured cycle by cycle (sim/scenario/run.py, sim/scenario/watch.py)."""
 
 RUN_CLASSES = _per_run(
     "run_classes",
@@ -94,13 +96,13 @@ RUN_CLASSES = _per_run(
     nullable=[name for name, kind in CLASS_COLUMNS.items() if kind == "float64"],
     version=2,
 )
-"""The simulator's own measures by class (sim/watch.py)."""
+"""The simulator's own measures by class (sim/scenario/watch.py)."""
 
 RUN_PUBLICATIONS = _per_run("run_publications", PUBLICATION_COLUMNS)
 RUN_COUNTS = _per_run("run_counts", COUNT_COLUMNS)
 RUN_HISTOGRAMS = _per_run("run_histograms", HISTOGRAM_COLUMNS)
 RUN_DELIVERIES = _per_run("run_deliveries", DELIVERY_COLUMNS, nullable=["latency_us"])
-"""See sim/deliveries.py for these four; deliveries only where a sweep keeps them."""
+"""See sim/measure/deliveries.py for these four; deliveries only where a sweep keeps them."""
 
 RUN_RECORDS = _per_run("run_records", dict(FIELDS))
 """Trace records (core/trace.py), where a sweep of the event engine keeps them; with them go the next two."""
@@ -111,7 +113,7 @@ RUN_PRESENCE = _per_run("run_presence", PRESENCE_COLUMNS)
 
 ALWAYS = (RUN_CYCLES, RUN_CLASSES, RUN_PUBLICATIONS, RUN_COUNTS, RUN_HISTOGRAMS)
 """What every run writes; without topics, some of it is empty."""
-KEPT: dict[str, tuple[Table, ...]] = {
+KEPT: dict[str, tuple[LakeTable, ...]] = {
     "deliveries": (RUN_DELIVERIES,),
     "records": (RUN_RECORDS, RUN_SUBSCRIPTIONS, RUN_PRESENCE),
 }
@@ -188,6 +190,6 @@ LOADS = declare(
 all events that it handled without wanting them."""
 
 
-def conform(frame: DataFrame, table: Table) -> DataFrame:
+def conform(frame: DataFrame, table: LakeTable) -> DataFrame:
     """The columns of a table, in its order and with its types: how every transform here ends."""
     return frame.select(*(F.col(field.name).cast(field.dataType) for field in table.schema))

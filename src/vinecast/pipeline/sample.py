@@ -4,8 +4,8 @@
 are found; all edges among them are kept. *Followees* (S2 §3.6.5): random users, each with everyone whom it
 follows, until there are enough; again with all relations among them. Both are exact: the order is that of a
 plain queue, since the users of a level, ordered by their first parent's rank and then by their own number,
-stand as a queue would have taken them. The same seed starts from the same users as sim/sample.py and gives
-the same sample, on any number of tasks.
+stand as a queue would have taken them. The same seed starts from the same users as sim/workload/sample.py and
+gives the same sample, on any number of tasks.
 
 Edges stay in Spark. The driver holds one number a user, for the keyed random order of all of them, and the
 sample, which a simulation must hold anyway; so a level of the search is one job and leaves nothing to keep.
@@ -25,7 +25,7 @@ from vinecast.core.config import check, limited
 from vinecast.core.draws import SEED_MAX
 from vinecast.core.errors import InputError
 from vinecast.pipeline.degrees import ORIGINAL, SAMPLE, ccdf, degrees, statistics
-from vinecast.pipeline.lake import Lake, Published
+from vinecast.pipeline.lake import DatasetPointer, Lake
 from vinecast.pipeline.tables import (
     CCDF,
     DEGREE_STATISTICS,
@@ -34,13 +34,13 @@ from vinecast.pipeline.tables import (
     SAMPLE_EDGES,
     SAMPLES,
     USERS,
-    Table,
+    LakeTable,
 )
-from vinecast.sim.sample import random_numbers, start_order
+from vinecast.sim.workload.sample import random_numbers, start_order
 
 METHODS = ("breadth-first", "followees")
 STARTS = 5
-"""Random users that a breadth-first search starts from, as in sim/sample.py (S0: "a few")."""
+"""Random users that a breadth-first search starts from, as in sim/workload/sample.py (S0: "a few")."""
 _CODE = 1  # raise it when the same graph would give another sample
 _RESTARTS = 64  # ours: candidates looked at together when a search has run out of users
 
@@ -160,7 +160,7 @@ def _turns(users: Users, given: Sequence[int], tried: int) -> pa.Table:
 
 
 def numbered(found: NDArray[np.int64], seed: int) -> pa.Table:
-    """The table ``samples``: users with the numbers that they have in a simulation (sim/sample.py).
+    """The table ``samples``: users with the numbers that they have in a simulation (sim/workload/sample.py).
 
     found: [rank]
     """
@@ -216,7 +216,7 @@ MADE = (SAMPLES, SAMPLE_EDGES, DEGREES, CCDF, DEGREE_STATISTICS)
 """What a sample consists of."""
 
 
-def find_graph(lake: Lake, dataset: str) -> tuple[Published, Published]:
+def find_graph(lake: Lake, dataset: str) -> tuple[DatasetPointer, DatasetPointer]:
     """A graph's edges and users, which must be of one and the same."""
     edges, users = lake.current(EDGES, dataset), lake.current(USERS, dataset)
     if edges.fingerprint != users.fingerprint:
@@ -229,7 +229,7 @@ def sample_made_from(lake: Lake, dataset: str, plan: SamplePlan) -> dict[str, An
     return _made_from(find_graph(lake, dataset), plan)
 
 
-def _made_from(graph: tuple[Published, Published], plan: SamplePlan) -> dict[str, Any]:
+def _made_from(graph: tuple[DatasetPointer, DatasetPointer], plan: SamplePlan) -> dict[str, Any]:
     sources = {told.table: told.fingerprint for told in graph}
     return {"stage": "sample", "code": _CODE, "dataset": graph[0].dataset, **sources, **asdict(plan)}
 
@@ -243,7 +243,7 @@ def take_sample(spark: SparkSession, lake: Lake, dataset: str, name: str, plan: 
         edges = lake.read_published(spark, EDGES, graph[0])
         users = lake.read_published(spark, USERS, graph[1])
 
-        def published(table: Table, frame: DataFrame) -> DataFrame:
+        def published(table: LakeTable, frame: DataFrame) -> DataFrame:
             return lake.read_published(spark, table, lake.publish(table, name, frame, made_from))
 
         found = numbered(find_users(edges, users, plan), plan.seed)

@@ -2,7 +2,7 @@
 
 Spark puts a zip on the workers' path, but Numba caches nothing that is compiled from inside a zip: every
 worker process would compile the simulator anew. So the zip that we send holds the package as data and a tiny
-``vinecast`` (``stand_in.py``) that, where it is imported, unpacks the real one into the machine's cache
+``vinecast`` (``executor_shim.py``) that, where it is imported, unpacks the real one into the machine's cache
 folder under the digest of its sources and becomes it. Compiled code is then kept once a machine, as at home.
 """
 
@@ -36,12 +36,10 @@ def pack(folder: Path) -> Path:
     """Write the zip that is sent; same sources, same bytes."""
     package = _zip_of_package()
     digest = hashlib.sha256(package).hexdigest()[:16]
-    stand_in = Path(__file__).with_name("stand_in.py").read_text()
+    shim = Path(__file__).with_name("executor_shim.py").read_text()
     path = folder / f"vinecast-{digest}.zip"
     with zipfile.ZipFile(path, "w") as file:
-        file.writestr(
-            _entry("vinecast/__init__.py"), f"{stand_in}\n\nbecome_package(globals(), {digest!r})\n"
-        )
+        file.writestr(_entry("vinecast/__init__.py"), f"{shim}\n\nbecome_package(globals(), {digest!r})\n")
         file.writestr(_entry("package.zip"), package)
     return path
 

@@ -39,7 +39,7 @@ from vinecast.pipeline.runs import (
     run_tasks,
 )
 from vinecast.pipeline.runs_tables import ALWAYS, KEPT, RUN_TIMINGS, RUNS
-from vinecast.pipeline.tables import Table
+from vinecast.pipeline.tables import LakeTable
 
 POLL_S = 0.3
 """Seconds between two looks at how far a sweep is."""
@@ -115,7 +115,7 @@ def made_from(specs: list[RunSpec], without: list[str]) -> dict[str, Any]:
     return told | ({"failed": sorted(without)} if without else {})
 
 
-def results_of(lake: Lake, dataset: str, table: Table = RUNS) -> dict[str, Any]:
+def results_of(lake: Lake, dataset: str, table: LakeTable = RUNS) -> dict[str, Any]:
     """Which runs a table of a sweep is of, and what they wrote: all that belongs together has the same."""
     found = lake.current(table, dataset)
     return {"runs": found.fingerprint, "results": found.notes.get("results")}
@@ -215,7 +215,7 @@ def _publish(lake: Lake, dataset: str, specs: list[RunSpec], told: list[dict[str
             generation.commit(source, notes)
 
 
-def _manifest(table: Table, told: list[dict[str, Any]]) -> pa.Table:
+def _manifest(table: LakeTable, told: list[dict[str, Any]]) -> pa.Table:
     """The columns of one table out of manifest rows, in order of run."""
     names = [field.name for field in table.schema]
     rows = [{name: arrow_row(row)[name] for name in names} for row in told]

@@ -34,13 +34,13 @@ from vinecast.core.errors import InputError
 from vinecast.pipeline.lake import Lake, fingerprint_of, fingerprint_of_file
 from vinecast.pipeline.runs import CODE, RunSpec
 from vinecast.pipeline.runs_tables import ALWAYS, KEPT
-from vinecast.pipeline.tables import SAMPLE_EDGES, SESSIONS, Table
-from vinecast.sim.sample import FILES
-from vinecast.sim.scenario import FILE_KEYS, Resolved, find_file, read_scenario
-from vinecast.systems import SYSTEMS
+from vinecast.pipeline.tables import SAMPLE_EDGES, SESSIONS, LakeTable
+from vinecast.sim.scenario.scenario import FILE_KEYS, Resolved, find_file, read_scenario
+from vinecast.sim.workload.sample import FILES
+from vinecast.systems.registry import SYSTEMS
 
 LAKE = "lake:"
-LAKE_TABLES: dict[tuple[str, str], Table] = {
+LAKE_TABLES: dict[tuple[str, str], LakeTable] = {
     ("workload", "file"): SAMPLE_EDGES,
     ("churn", "trace"): SESSIONS,
 }
@@ -58,7 +58,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class SweepFile:
     """A sweep as it was written."""
 
     scenario: Path
@@ -68,7 +68,7 @@ class Sweep:
     keep: tuple[str, ...] = ()
 
 
-def read_sweep(path: Path) -> Sweep:
+def read_sweep(path: Path) -> SweepFile:
     """Read and validate a sweep's file."""
     try:
         return sweep_of(read_toml(path), path.parent)
@@ -91,7 +91,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: not valid TOML: {error}") from None
 
 
-def sweep_of(table: Mapping[str, Any], folder: Path) -> Sweep:
+def sweep_of(table: Mapping[str, Any], folder: Path) -> SweepFile:
     """Validate a sweep given as tables; its scenario's name starts from the folder."""
     for key in table:
         if key not in _KEYS:
@@ -105,7 +105,7 @@ def sweep_of(table: Mapping[str, Any], folder: Path) -> Sweep:
     axes = [_axis_of_values(name, values) for name, values in _table(table, "grid").items()]
     axes += [_axis_of_variants(name, variants) for name, variants in _table(table, "variants").items()]
     seeds = _seeds(table.get("seeds", 1))
-    return Sweep(folder / scenario, seeds, _table(table, "set"), tuple(axes), tuple(dict.fromkeys(keep)))
+    return SweepFile(folder / scenario, seeds, _table(table, "set"), tuple(axes), tuple(dict.fromkeys(keep)))
 
 
 def _table(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -144,7 +144,7 @@ def _axis_of_variants(name: str, variants: object) -> Axis:
     return Axis(name, tuple(variants.items()))
 
 
-def expand(sweep: Sweep, lake: Lake, data: Path | None) -> list[RunSpec]:
+def expand(sweep: SweepFile, lake: Lake, data: Path | None) -> list[RunSpec]:
     """Every run of a sweep, validated, in the order of the grid with the seeds innermost."""
     inputs = _Inputs(lake, data)
     specs: dict[str, RunSpec] = {}
@@ -156,7 +156,7 @@ def expand(sweep: Sweep, lake: Lake, data: Path | None) -> list[RunSpec]:
     return list(specs.values())
 
 
-def _scenarios(sweep: Sweep) -> Iterator[tuple[dict[str, str], Resolved]]:
+def _scenarios(sweep: SweepFile) -> Iterator[tuple[dict[str, str], Resolved]]:
     """Every scenario of a sweep with its place in the grid."""
     runs = len(sweep.seeds) * math.prod(len(axis.values) for axis in sweep.axes)
     if runs > RUNS_MAX:
@@ -170,7 +170,7 @@ def _scenarios(sweep: Sweep) -> Iterator[tuple[dict[str, str], Resolved]]:
             yield labels, read_scenario(sweep.scenario, settings | {"seed": seed})
 
 
-def lake_inputs(sweep: Sweep) -> list[tuple[Table, str]]:
+def lake_inputs(sweep: SweepFile) -> list[tuple[LakeTable, str]]:
     """The datasets of the lake that a sweep reads."""
     found = {}
     for _, resolved in _scenarios(sweep):

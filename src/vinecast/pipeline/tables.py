@@ -25,7 +25,7 @@ STRING, BOOLEAN, DOUBLES = StringType(), BooleanType(), ArrayType(DoubleType(), 
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class LakeTable:
     """One table: its name and version are its place in the lake."""
 
     name: str
@@ -34,7 +34,7 @@ class Table:
     partition_by: tuple[str, ...] = ()
 
 
-TABLES: dict[str, Table] = {}
+TABLES: dict[str, LakeTable] = {}
 """All tables, by name."""
 
 
@@ -45,11 +45,11 @@ def declare(
     partition_by: Iterable[str] = (),
     nullable: Iterable[str] = (),
     **fields: DataType,
-) -> Table:
+) -> LakeTable:
     """Add a table; only the fields named in ``nullable`` may be empty."""
     may_be_empty = frozenset(nullable)
     schema = StructType([StructField(field, kind, field in may_be_empty) for field, kind in fields.items()])
-    table = TABLES[name] = Table(name, version, schema, tuple(partition_by))
+    table = TABLES[name] = LakeTable(name, version, schema, tuple(partition_by))
     return table
 
 

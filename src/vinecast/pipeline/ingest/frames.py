@@ -19,11 +19,11 @@ from vinecast.pipeline.tables import (
     SESSIONS,
     SUBSCRIPTIONS,
     TOPICS,
-    Table,
+    LakeTable,
 )
 
 
-def _columns(frame: DataFrame, table: Table) -> DataFrame:
+def _columns(frame: DataFrame, table: LakeTable) -> DataFrame:
     return frame.select(*table.schema.fieldNames())
 
 

@@ -47,7 +47,7 @@ def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return ordered[np.diff(ordered, prepend=-1) > 0]  # none is negative
 
 
-class Spread:
+class BucketFiles:
     """The staged files of one split: edges and users, by bucket."""
 
     def __init__(self, folder: Path, split: str, buckets: int, directed: bool) -> None:

@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from vinecast.core.errors import InputError
 from vinecast.pipeline.ingest import frames
 from vinecast.pipeline.ingest.graph import buckets_for, settle
-from vinecast.pipeline.ingest.kinds import KINDS, Kind
+from vinecast.pipeline.ingest.kinds import KINDS, InputFormat
 from vinecast.pipeline.ingest.splits import TextFile, scan
 from vinecast.pipeline.ingest.stage import Destination, stage
 from vinecast.pipeline.lake import Generation, Lake, check_name
-from vinecast.pipeline.tables import QUARANTINE, TABLES, Table
+from vinecast.pipeline.tables import QUARANTINE, TABLES, LakeTable
 
 MAX_BAD = 0.01
 """The share of bad lines above which a file is refused."""
@@ -71,7 +71,7 @@ class Ingested:
 class IngestPlan:
     """A file that was looked at once, and what shall become of it."""
 
-    kind: Kind
+    kind: InputFormat
     text: TextFile
     dataset: str
     directed: bool
@@ -83,7 +83,7 @@ class IngestPlan:
         return ingest_made_from(self.kind, self.text, self.directed)
 
 
-def ingest_made_from(kind: Kind, text: TextFile, directed: bool) -> dict[str, Any]:
+def ingest_made_from(kind: InputFormat, text: TextFile, directed: bool) -> dict[str, Any]:
     """What the tables of a file depend on."""
     settings = {"directed": directed} if kind.name == "edges" else {}
     return {
@@ -96,7 +96,7 @@ def ingest_made_from(kind: Kind, text: TextFile, directed: bool) -> dict[str, An
     }
 
 
-def check_kind(name: str, directed: bool = True) -> Kind:
+def check_kind(name: str, directed: bool = True) -> InputFormat:
     """A format by its name."""
     if name not in KINDS:
         raise InputError(f"there is no format {name!r}: {', '.join(KINDS)}")
@@ -105,7 +105,7 @@ def check_kind(name: str, directed: bool = True) -> Kind:
     return KINDS[name]
 
 
-def tables_of(kind: Kind) -> list[Table]:
+def tables_of(kind: InputFormat) -> list[LakeTable]:
     """The tables that a format fills, its main one first."""
     return [TABLES[name] for name in _TABLES[kind.name]]
 
@@ -175,7 +175,7 @@ def run_ingest(spark: SparkSession, lake: Lake, plan: IngestPlan) -> Ingested:
         return _publish(filled, aside, result, plan.made_from)
 
 
-def quarantine_name(kind: Kind, dataset: str) -> str:
+def quarantine_name(kind: InputFormat, dataset: str) -> str:
     """The quarantine's dataset; a graph and a trace of the same name have one each."""
     return f"{dataset}.{kind.table}"
 

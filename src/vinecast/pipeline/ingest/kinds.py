@@ -1,12 +1,12 @@
 """The formats that can be ingested: how a line of each becomes a row of the staging table.
 
 ``edges``     ``from to`` with blanks, a tab or a comma between (SNAP, TSV, CSV); # and % begin comments.
-``avt``       ``id sessions start end start end …`` in seconds (vinecast.sim.churn).
+``avt``       ``id sessions start end start end …`` in seconds (vinecast.sim.workload.churn).
 ``fta``       event_trace of the Failure Trace Archive, separated by tabs: event_id, *component_id*,
               *node_id*, *platform_id*, node_name, *event_type* (1 available, 0 unavailable),
               *event_start_time*, *event_end_time* (Unix seconds), … Those with stars are read: who is on line
               is a component of a node of a platform, and its sessions are the events of type 1.
-``matrix``    a square table of round-trip times in ms (vinecast.sim.network); all of it or nothing.
+``matrix``    a square table of round-trip times in ms (vinecast.sim.engine.network); all of it or nothing.
 ``pings``     CSV with a heading: from, to, avg_ms, min_ms, max_ms, and perhaps distance_km and mdev_ms.
 ``activity``  ``from to seconds kind`` with Unix seconds and RT (retweet), MT (mention) or RE (reply), as in
               SNAP's higgs.
@@ -27,10 +27,10 @@ import numpy as np
 import pyarrow as pa
 
 from vinecast.core.errors import InputError
-from vinecast.pipeline.ingest.lines import RowOf, Taken, take_block, take_edges
+from vinecast.pipeline.ingest.lines import RowOf, TakenLines, take_block, take_edges
 from vinecast.pipeline.ingest.splits import Block
-from vinecast.sim.churn import TIME_S_MAX, session_times
-from vinecast.sim.network import RTT_MS_MAX, matrix_row, squareness_fault
+from vinecast.sim.engine.network import RTT_MS_MAX, matrix_row, squareness_fault
+from vinecast.sim.workload.churn import TIME_S_MAX, session_times
 
 _LONG, _INTEGER, _DOUBLE, _STRING = pa.int64(), pa.int32(), pa.float64(), pa.string()
 _TIME = r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?"
@@ -71,7 +71,7 @@ class Reader:
         self.schema = schema
         self.row_of = row_of or self.row
 
-    def take(self, block: Block) -> Taken:
+    def take(self, block: Block) -> TakenLines:
         """What becomes of the lines of a block."""
         return take_block(block, ("#",), self.schema, self.row_of)
 
@@ -86,7 +86,7 @@ class Reader:
 class EdgesReader(Reader):
     """Edges, mostly in one compiled pass."""
 
-    def take(self, block: Block) -> Taken:
+    def take(self, block: Block) -> TakenLines:
         return take_edges(block, self.schema)
 
 
@@ -246,7 +246,7 @@ def _count(told: dict[str, Any], key: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class InputFormat:
     """A format: what a good line is, how it is read, and the table that it fills first."""
 
     name: str
@@ -264,15 +264,17 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("edges", "edge list: SNAP text, TSV or CSV", "edge", lambda: EdgesReader(EDGES), "edges"),
-        Kind("avt", "availability trace", "node", lambda: Reader(AVT, session_row), "sessions"),
-        Kind("fta", "Failure Trace Archive events", "event", lambda: Reader(FTA, event_row), "sessions"),
-        Kind(
+        InputFormat("edges", "edge list: SNAP text, TSV or CSV", "edge", lambda: EdgesReader(EDGES), "edges"),
+        InputFormat("avt", "availability trace", "node", lambda: Reader(AVT, session_row), "sessions"),
+        InputFormat(
+            "fta", "Failure Trace Archive events", "event", lambda: Reader(FTA, event_row), "sessions"
+        ),
+        InputFormat(
             "matrix", "latency matrix", "row", MatrixReader, "latencies", one_task=True, all_or_nothing=True
         ),
-        Kind("pings", "table of pings", "ping", PingsReader, "pings", one_task=True),
-        Kind("activity", "timed activity", "act", lambda: Reader(ACTIVITY, act_row), "activity"),
-        Kind(
+        InputFormat("pings", "table of pings", "ping", PingsReader, "pings", one_task=True),
+        InputFormat("activity", "timed activity", "act", lambda: Reader(ACTIVITY, act_row), "activity"),
+        InputFormat(
             "reddit", "PulsarCast's workload", "topic or user", lambda: Reader(REDDIT, reddit_row), "topics"
         ),
     )

@@ -1,8 +1,9 @@
 """From the lines of a block to rows: line by line, by the definition, or edges in one compiled pass.
 
-``Taken`` holds what became of every line: a row, a reason why not, or nothing (blank lines, comments and
+``TakenLines`` holds what became of every line: a row, a reason why not, or nothing (blank lines, comments and
 headings). Edge lists are large, so lines of the plain shape ``digits separator digits`` go through a compiled
-loop; every other line is looked at by ``vinecast.sim.edges.edge_of``, which is the definition of both.
+loop; every other line is looked at by ``vinecast.sim.workload.edges.edge_of``, which is the definition of
+both.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,13 +16,13 @@ from numpy.typing import NDArray
 
 from vinecast.core.rule import rule
 from vinecast.pipeline.ingest.splits import Block
-from vinecast.sim.edges import COMMENTS, edge_of
+from vinecast.sim.workload.edges import COMMENTS, edge_of
 
 TEXT_MAX = 200
 """How many characters of a bad line are kept."""
 
 _NEWLINE, _RETURN, _TAB, _BLANK, _COMMA, _ZERO, _NINE = 10, 13, 9, 32, 44, 48, 57
-_DIGITS_MAX = 18  # always fit 64 bits; as in vinecast.sim.edges
+_DIGITS_MAX = 18  # always fit 64 bits; as in vinecast.sim.workload.edges
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Bad:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenLines:
     """What became of some lines: rows, bad lines, and how many hold no data."""
 
     rows: pa.RecordBatch
@@ -50,7 +51,7 @@ RowOf = Callable[[str, int], tuple[Any, ...] | None]
 
 def take_lines(
     lines: Iterable[tuple[int, bytes]], comments: tuple[str, ...], schema: pa.Schema, row_of: RowOf
-) -> Taken:
+) -> TakenLines:
     """Numbered lines, one by one."""
     rows: list[tuple[Any, ...]] = []
     bad: list[Bad] = []
@@ -75,15 +76,15 @@ def take_lines(
             rows.append(row)
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
-    return Taken(pa.RecordBatch.from_arrays(arrays, schema=schema), bad, skipped)
+    return TakenLines(pa.RecordBatch.from_arrays(arrays, schema=schema), bad, skipped)
 
 
-def take_block(block: Block, comments: tuple[str, ...], schema: pa.Schema, row_of: RowOf) -> Taken:
+def take_block(block: Block, comments: tuple[str, ...], schema: pa.Schema, row_of: RowOf) -> TakenLines:
     """All lines of a block, one by one."""
     return take_lines(enumerate(block.lines(), start=block.first_line), comments, schema, row_of)
 
 
-def take_edges(block: Block, schema: pa.Schema) -> Taken:
+def take_edges(block: Block, schema: pa.Schema) -> TakenLines:
     """The edges of a block: the compiled pass, and the definition for the lines that it leaves."""
     data = block.data
     if data and not data.endswith(b"\n"):
@@ -99,7 +100,7 @@ def take_edges(block: Block, schema: pa.Schema) -> Taken:
     slow = take_lines(others, COMMENTS, schema, lambda line, number: edge_of(line))
     columns = [np.concatenate([users[i, :edges], slow.rows.column(i).to_numpy()]) for i in range(2)]
     rows = pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=schema)
-    return Taken(rows, slow.bad, slow.skipped, int(np.count_nonzero(columns[0] == columns[1])))
+    return TakenLines(rows, slow.bad, slow.skipped, int(np.count_nonzero(columns[0] == columns[1])))
 
 
 @rule

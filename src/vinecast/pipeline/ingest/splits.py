@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vinecast.core.errors import InputError
-from vinecast.sim.textfile import BYTE_ORDER_MARK, GZIP_MAGIC
+from vinecast.sim.workload.textfile import BYTE_ORDER_MARK, GZIP_MAGIC
 
 SPLIT_BYTES = 32 << 20  # ours: a second or two of work for a task
 BLOCK_BYTES = 8 << 20  # ours: what a task holds in memory at a time

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from vinecast.core.errors import InputError
-from vinecast.pipeline.ingest.graph import Spread
+from vinecast.pipeline.ingest.graph import BucketFiles
 from vinecast.pipeline.ingest.kinds import KINDS
 from vinecast.pipeline.ingest.lines import Bad
 from vinecast.pipeline.ingest.output import ParquetOutput
@@ -26,7 +26,7 @@ _BAD = pa.schema({"file": pa.string(), "line": pa.int64(), "reason": pa.string()
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class SplitTally:
     """What became of the lines of a split."""
 
     split: int
@@ -56,7 +56,7 @@ class Destination:
     directed: bool
 
 
-def stage_split(kind: str, split: Split, to: Destination) -> Tally:
+def stage_split(kind: str, split: Split, to: Destination) -> SplitTally:
     """Read a split; its rows go to one folder, its bad lines to the other."""
     reader = KINDS[kind].reader()
     name, file = f"split-{split.number:05}.parquet", Path(split.path).name
@@ -64,9 +64,9 @@ def stage_split(kind: str, split: Split, to: Destination) -> Tally:
     first_bad = None
     try:
         with ExitStack() as outputs:
-            rows: ParquetOutput | Spread
+            rows: ParquetOutput | BucketFiles
             if to.buckets:
-                rows = Spread(to.good, name, to.buckets, to.directed)
+                rows = BucketFiles(to.good, name, to.buckets, to.directed)
                 for output in rows.outputs():
                     outputs.enter_context(output)
             else:
@@ -85,8 +85,8 @@ def stage_split(kind: str, split: Split, to: Destination) -> Tally:
             if not bad_rows:  # else the lines say what is wrong
                 reader.finish()
     except InputError as error:
-        return Tally(split.number, fault=str(error))
-    return Tally(split.number, good_rows, bad_rows, skipped, loops, first_bad)
+        return SplitTally(split.number, fault=str(error))
+    return SplitTally(split.number, good_rows, bad_rows, skipped, loops, first_bad)
 
 
 def bad_lines(file: str, bad: list[Bad]) -> pa.RecordBatch:
@@ -101,7 +101,7 @@ def bad_lines(file: str, bad: list[Bad]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=_BAD)
 
 
-def stage(spark: "SparkSession", kind: str, splits: Sequence[Split], to: Destination) -> list[Tally]:
+def stage(spark: "SparkSession", kind: str, splits: Sequence[Split], to: Destination) -> list[SplitTally]:
     """Read all splits, a task each; the counts in order."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -111,9 +111,9 @@ def stage(spark: "SparkSession", kind: str, splits: Sequence[Split], to: Destina
 
     long, text = pa.int64(), pa.string()
     arrow = pa.schema(
-        {field.name: text if field.name in ("first_bad", "fault") else long for field in fields(Tally)}
+        {field.name: text if field.name in ("first_bad", "fault") else long for field in fields(SplitTally)}
     )
     to.good.mkdir(parents=True, exist_ok=True)
     numbers = spark.range(0, len(splits), 1, numPartitions=len(splits))
     rows = numbers.mapInArrow(run, _TALLY).collect()  # one row a split
-    return sorted((Tally(**row.asDict()) for row in rows), key=lambda tally: tally.split)
+    return sorted((SplitTally(**row.asDict()) for row in rows), key=lambda tally: tally.split)

@@ -10,6 +10,6 @@ not at all for what a wider filter that it has asked for covers. They are repeat
 repeats is forgotten.
 """
 
-from vinecast.protocols.content_table.machine import ContentRequest, ContentTable, Wanted
+from vinecast.protocols.content_table.machine import ContentRequest, ContentTable, WantedRange
 
-__all__ = ["ContentRequest", "ContentTable", "Wanted"]
+__all__ = ["ContentRequest", "ContentTable", "WantedRange"]

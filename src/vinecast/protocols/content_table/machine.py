@@ -15,7 +15,7 @@ SHARE = 4
 """Of the room that there is, one peer's requests take one in so many (ours)."""
 
 
-class Wanted(NamedTuple):
+class WantedRange(NamedTuple):
     """What is asked for: whatever a filter matches, if its place by an attribute lies in a part."""
 
     attribute: int
@@ -29,7 +29,7 @@ class ContentRequest:
     """Send me events of these, from now on and for some cycles, and ask for them in turn."""
 
     kind: ClassVar[str] = "content_table.request"
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[WantedRange, ...]
 
 
 class _Entry:
@@ -67,7 +67,7 @@ class ContentTable:
         self,
         parts: Parts,
         wider: Callable[[int], Collection[int]],
-        is_known: Callable[[Wanted], bool],
+        is_known: Callable[[WantedRange], bool],
         kept: int,
         room: int = ENTRIES_MAX,
     ) -> None:
@@ -147,7 +147,7 @@ class ContentTable:
             if self._is_known(wanted):
                 self._take(sender, wanted)
 
-    def _take(self, sender: int, wanted: Wanted) -> bool:
+    def _take(self, sender: int, wanted: WantedRange) -> bool:
         """Whether it is written down: it is not if a wider filter of the sender's says as much."""
         attribute, number, low, high = wanted
         for other in self._wider(number):
@@ -166,9 +166,9 @@ class ContentTable:
             return False
         return True
 
-    def ask(self, wanted: Iterable[Wanted]) -> list[Effect]:
+    def ask(self, wanted: Iterable[WantedRange]) -> list[Effect]:
         """Ask others for what is not one's own, unless that has been done in this cycle."""
-        asked: dict[int, list[Wanted]] = {}
+        asked: dict[int, list[WantedRange]] = {}
         for attribute, number, low, high in wanted:
             if self._has_asked(attribute, number, low, high):
                 continue
@@ -178,14 +178,14 @@ class ContentTable:
                 parts.clear()
             parts.append((low, high))
             for peer, first, last in self._parts(low, high):
-                asked.setdefault(peer, []).append(Wanted(attribute, number, first, last))
+                asked.setdefault(peer, []).append(WantedRange(attribute, number, first, last))
         return [Send(peer, ContentRequest(tuple(parts))) for peer, parts in asked.items()]
 
-    def ask_again(self, own: Iterable[Wanted]) -> list[Effect]:
+    def ask_again(self, own: Iterable[WantedRange]) -> list[Effect]:
         """Who was asked is gone: ask for all that oneself or anybody wants once more, of whoever is next."""
         self._asked = {}
         rows = self._rows.items()
-        others = [Wanted(*key, entry.low, entry.high) for key, row in rows for entry in row.values()]
+        others = [WantedRange(*key, entry.low, entry.high) for key, row in rows for entry in row.values()]
         return self.ask([*own, *others])
 
     def _has_asked(self, attribute: int, number: int, low: int, high: int) -> bool:
@@ -204,12 +204,12 @@ class ContentTable:
                 found.update(peer for peer, entry in row.items() if entry.holds(place))
         return sorted(found)
 
-    def within(self, low: int, high: int) -> Iterator[Wanted]:
+    def within(self, low: int, high: int) -> Iterator[WantedRange]:
         """All that anybody asked for in a part of the circle, cut to it; a filter and part once."""
-        found: dict[Wanted, None] = {}
+        found: dict[WantedRange, None] = {}
         for (attribute, number), row in self._rows.items():
             for entry in row.values():
                 first, last = min(entry.low, entry.before_low), max(entry.high, entry.before_high)
                 if first <= high and low <= last:
-                    found[Wanted(attribute, number, max(first, low), min(last, high))] = None
+                    found[WantedRange(attribute, number, max(first, low), min(last, high))] = None
         return iter(found)

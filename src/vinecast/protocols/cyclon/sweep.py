@@ -8,6 +8,7 @@ answering, the mailbox rows of those who asked q, which nobody else touches.
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.arrays.view import View
 from vinecast.core.exchange import group_requests, turn_order
 from vinecast.core.machine import NOBODY
 from vinecast.core.rule import rule
@@ -36,6 +37,11 @@ class CyclonSweep:
         self.online: Online = np.zeros(nodes, dtype=np.bool_)
         self.cycles: NDArray[np.int32] = np.zeros(nodes, dtype=np.int32)
         self._mailbox: Mailbox | None = None
+
+    @property
+    def view(self) -> View:
+        """Everybody's view. [node, slot]"""
+        return View(self.peers, self.ages)
 
     @property
     def views(self) -> Peers:

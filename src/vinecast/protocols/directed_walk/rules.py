@@ -9,7 +9,7 @@ always the same one draws (ours: else messages of a large group pile up at a few
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.bloom import holds, levels_with
+from vinecast.core.arrays.bloom import holds, levels_with
 from vinecast.core.draws import below, purpose, stream
 from vinecast.core.rule import inner_rule, rule
 

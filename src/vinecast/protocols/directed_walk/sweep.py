@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.bloom import levels_with
+from vinecast.core.arrays.bloom import levels_with
 from vinecast.core.draws import draw
 from vinecast.core.rule import inner_rule, rule
 from vinecast.protocols.directed_walk.rules import (

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vinecast.core.profiles import Profiles
+from vinecast.core.arrays.profiles import Profiles
 from vinecast.protocols.gateway.rules import Proposed
 
 

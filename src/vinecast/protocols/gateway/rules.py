@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.interest import Scratch
-from vinecast.core.profiles import Table
+from vinecast.core.arrays.profiles import Table
+from vinecast.core.arrays.topic_overlap import Scratch
 from vinecast.core.rule import inner_rule, rule
 
 

@@ -9,7 +9,7 @@ used.
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.bloom import (
+from vinecast.core.arrays.bloom import (
     Attenuated,
     apply_difference,
     difference,

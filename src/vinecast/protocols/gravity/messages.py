@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vinecast.core.bloom import DIFFERENCE_MAX, LEVELS_MAX
+from vinecast.core.arrays.bloom import DIFFERENCE_MAX, LEVELS_MAX
 from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
 from vinecast.core.machine import SECOND_US

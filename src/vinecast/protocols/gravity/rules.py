@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.bloom import Filter, insert, unite
+from vinecast.core.arrays.bloom import Filter, insert, unite
 from vinecast.core.rule import rule
 
 Homes = NDArray[np.uint64]

@@ -6,8 +6,8 @@ links: [node, slot], ascending, NOBODY behind; degree: [node]. Ranges of nodes w
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.bloom import insert
-from vinecast.core.profiles import Table
+from vinecast.core.arrays.bloom import insert
+from vinecast.core.arrays.profiles import Table
 from vinecast.core.rule import rule
 from vinecast.protocols.gravity.rules import Homes, Peers, hold_next
 

@@ -27,7 +27,7 @@ _DUE = purpose("kademlia.due")
 
 
 @dataclass(slots=True)
-class Own:
+class OwnEntry:
     """What the node itself has put, or, without a value, provides."""
 
     value: bytes
@@ -35,7 +35,7 @@ class Own:
     """When it says so again."""
 
 
-class Keeping:
+class TableKeeping:
     """The part of the machine that keeps things. See ``Kademlia`` for its arguments."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Keeping:
         self.cycle = 0
         self.buckets = Buckets(keys, me, config.nearest)
         self.storage = Storage(config, self.buckets.point)
-        self.own: dict[tuple[Operation, bytes], Own] = {}
+        self.own: dict[tuple[Operation, bytes], OwnEntry] = {}
         self._validator = validator
 
     def _is_true(self, key: bytes, value: bytes, now_us: int) -> bool:

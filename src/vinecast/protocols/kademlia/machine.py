@@ -49,7 +49,7 @@ from vinecast.protocols.kademlia.messages import (
     KademliaStored,
 )
 from vinecast.protocols.kademlia.operations import TIMEOUT_TIMER, Operations
-from vinecast.protocols.kademlia.tasks import Operation, Task, Validator, is_block
+from vinecast.protocols.kademlia.tasks import KademliaTask, Operation, Validator, is_block
 
 TIMER = "kademlia"
 JOIN_TIMER = "kademlia.join"
@@ -210,7 +210,7 @@ class Kademlia(Operations):
             self._self_lookups += 1
         return self._begin(Operation.CLOSEST, self._own_key, now_us, told=False, through=through)
 
-    def _after(self, task: Task, now_us: int) -> list[Effect]:
+    def _after(self, task: KademliaTask, now_us: int) -> list[Effect]:
         """See ``Operations``."""
         if task.operation is Operation.PUT:
             self._hand_over(task)
@@ -313,7 +313,7 @@ class Kademlia(Operations):
                 self.storage.drop(held)
         return effects
 
-    def _hand_over(self, task: Task) -> None:
+    def _hand_over(self, task: KademliaTask) -> None:
         """Give up a value that the k nearest keep, when this node is not one of them."""
         held = self.storage.value(task.key)
         if held is None or self.me in task.stored or (Operation.PUT, task.key) in self.own:
@@ -321,7 +321,7 @@ class Kademlia(Operations):
         if len(task.stored) >= self.config.nearest:
             self.storage.drop(held)
 
-    def _correct(self, task: Task, now_us: int) -> list[Effect]:
+    def _correct(self, task: KademliaTask, now_us: int) -> list[Effect]:
         """Send a value to those of the nearest that have an older one or none. Of a block there is no older
         one, and its holders see to it themselves."""
         effects: list[Effect] = []

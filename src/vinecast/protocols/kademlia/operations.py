@@ -8,7 +8,7 @@ from vinecast.core.events import Blame, Count, Effect, Message, Send, SetTimer
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.kademlia.buckets import KEY_BYTES, Keys, key_of_point, point_of
 from vinecast.protocols.kademlia.config import KademliaConfig
-from vinecast.protocols.kademlia.keeping import FAULTS, Keeping, Own
+from vinecast.protocols.kademlia.keeping import FAULTS, OwnEntry, TableKeeping
 from vinecast.protocols.kademlia.lookup import Lookup
 from vinecast.protocols.kademlia.messages import (
     PEERS,
@@ -22,14 +22,22 @@ from vinecast.protocols.kademlia.messages import (
     KademliaStore,
     KademliaStored,
 )
-from vinecast.protocols.kademlia.tasks import Found, Operation, Request, Requests, Task, Validator, is_block
+from vinecast.protocols.kademlia.tasks import (
+    Found,
+    KademliaTask,
+    Operation,
+    PendingRequest,
+    Requests,
+    Validator,
+    is_block,
+)
 
 TIMEOUT_TIMER = "kademlia.timeout"
 
 _WANT = {Operation.GET: VALUE, Operation.PROVIDERS: PROVIDERS}
 
 
-class Operations(Keeping, ABC):
+class Operations(TableKeeping, ABC):
     """The part of the machine that works at operations. See ``Kademlia`` for its arguments."""
 
     def __init__(
@@ -37,7 +45,7 @@ class Operations(Keeping, ABC):
     ) -> None:
         super().__init__(config, seed, me, keys, validator)
         self.requests = Requests()
-        self.tasks: dict[tuple[Operation, bytes], Task] = {}
+        self.tasks: dict[tuple[Operation, bytes], KademliaTask] = {}
         self.contacts: list[int] = []
         self.joined = False
         self._own_key = key_of_point(self.buckets.point)
@@ -91,7 +99,7 @@ class Operations(Keeping, ABC):
     def _own(self, operation: Operation, key: bytes, value: bytes, now_us: int) -> list[Effect]:
         if (operation, key) not in self.own and len(self.own) >= self.config.own_max:
             raise InputError(f"a node puts and provides at most {self.config.own_max} keys")
-        self.own[operation, key] = Own(value, now_us + self.config.expire_us // 2)
+        self.own[operation, key] = OwnEntry(value, now_us + self.config.expire_us // 2)
         return self._begin(operation, key, now_us)
 
     # Tasks.
@@ -116,7 +124,7 @@ class Operations(Keeping, ABC):
         lookup = Lookup(self.buckets.keys, self.me, point, size, config.parallel, config.asked_max, through)
         if point != self.buckets.point:
             self._touched_us[(point ^ self.buckets.point).bit_length() - 1] = now_us
-        task = self.tasks[operation, key] = Task(operation, key, lookup, told)
+        task = self.tasks[operation, key] = KademliaTask(operation, key, lookup, told)
         if operation is Operation.GET:
             value = self._value(key)
             if value and self._take_value(task, self.me, value):
@@ -125,7 +133,7 @@ class Operations(Keeping, ABC):
             task.providers.update(dict.fromkeys(self._providers(key)))
         return self._set_out(task, now_us)
 
-    def _set_out(self, task: Task, now_us: int) -> list[Effect]:
+    def _set_out(self, task: KademliaTask, now_us: int) -> list[Effect]:
         """Begin with the nearest that the node knows; before it has joined only to look itself up."""
         if not self.joined and task.key != self._own_key:
             return []
@@ -133,7 +141,7 @@ class Operations(Keeping, ABC):
         task.lookup.offer(known if len(known) == self.config.nearest else [*known, *self.contacts])
         return self._advance(task, now_us)
 
-    def _advance(self, task: Task, now_us: int) -> list[Effect]:
+    def _advance(self, task: KademliaTask, now_us: int) -> list[Effect]:
         """Ask whoever is next; where the lookup ends, store or finish."""
         effects: list[Effect] = []
         want = _WANT.get(task.operation, PEERS)
@@ -142,7 +150,7 @@ class Operations(Keeping, ABC):
             effects += self._ask(peer, number, KademliaFind(number, task.key, want), task, now_us)
         return effects + self._conclude(task, now_us) if task.lookup.done else effects
 
-    def _conclude(self, task: Task, now_us: int) -> list[Effect]:
+    def _conclude(self, task: KademliaTask, now_us: int) -> list[Effect]:
         """The lookup is over: store, unless that is not what it was for, or was forgotten meanwhile."""
         found = (task.operation, task.key)
         held = self.storage.value(task.key) if task.operation is Operation.PUT else None
@@ -169,7 +177,7 @@ class Operations(Keeping, ABC):
             effects += self._ask(peer, number, message, task, now_us)
         return effects if task.storing else effects + self._finish(task, now_us)
 
-    def _finish(self, task: Task, now_us: int) -> list[Effect]:
+    def _finish(self, task: KademliaTask, now_us: int) -> list[Effect]:
         """Tell the result, to whoever wants it."""
         del self.tasks[task.operation, task.key]
         task.over = True
@@ -188,7 +196,7 @@ class Operations(Keeping, ABC):
         return self._after(task, now_us)
 
     @abstractmethod
-    def _after(self, task: Task, now_us: int) -> list[Effect]:
+    def _after(self, task: KademliaTask, now_us: int) -> list[Effect]:
         """What else follows from the end of an operation."""
 
     # Requests and what comes of them.
@@ -198,9 +206,11 @@ class Operations(Keeping, ABC):
         counted: list[Effect] = [Count("kademlia.refused_" + reason)]
         return [*counted, Blame(peer, FAULTS[reason])] if reason in FAULTS else counted
 
-    def _ask(self, peer: int, number: int, message: Message, task: Task | None, now_us: int) -> list[Effect]:
+    def _ask(
+        self, peer: int, number: int, message: Message, task: KademliaTask | None, now_us: int
+    ) -> list[Effect]:
         due_us = now_us + self.config.timeout_us
-        self.requests.add(number, Request(peer, message, task, self.config.tries - 1, due_us))
+        self.requests.add(number, PendingRequest(peer, message, task, self.config.tries - 1, due_us))
         return [Send(peer, message), *self._wait(self.config.timeout_us)]
 
     def _wait(self, after_us: int) -> list[Effect]:
@@ -229,7 +239,7 @@ class Operations(Keeping, ABC):
         first_us = self.requests.first_due_us
         return effects if first_us is None else effects + self._wait(max(first_us - now_us, 1))
 
-    def _fail(self, request: Request, now_us: int) -> list[Effect]:
+    def _fail(self, request: PendingRequest, now_us: int) -> list[Effect]:
         """A peer did not answer: it is gone, and the task goes on without it."""
         self.buckets.drop(request.peer)
         self._pinged.pop(request.peer, None)
@@ -257,7 +267,9 @@ class Operations(Keeping, ABC):
             case _:
                 return [*self._refuse(sender, "answers"), *self._fail(request, now_us)]
 
-    def _take_answer(self, task: Task, peer: int, answer: KademliaAnswer, now_us: int) -> list[Effect]:
+    def _take_answer(
+        self, task: KademliaTask, peer: int, answer: KademliaAnswer, now_us: int
+    ) -> list[Effect]:
         if task.over or task.storing is not None:
             return []
         effects: list[Effect] = []
@@ -275,13 +287,13 @@ class Operations(Keeping, ABC):
             task.providers.update(dict.fromkeys(told))
         return effects + self._advance(task, now_us)
 
-    def _take_value(self, task: Task, peer: int, value: bytes) -> bool:
+    def _take_value(self, task: KademliaTask, peer: int, value: bytes) -> bool:
         """Somebody has this value. Whether there can be no better one."""
         task.value = self._better(task.key, task.value, value)
         task.holders[peer] = task.value if value == task.value else value
         return is_block(task.key, value)
 
-    def _settle(self, task: Task, request: Request, taken: bool, now_us: int) -> list[Effect]:
+    def _settle(self, task: KademliaTask, request: PendingRequest, taken: bool, now_us: int) -> list[Effect]:
         """Somebody keeps what it was sent, or does not."""
         if task.over or task.storing is None or isinstance(request.message, KademliaFind):
             return []

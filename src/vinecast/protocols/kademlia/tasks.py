@@ -67,7 +67,7 @@ def is_block(key: bytes, value: bytes) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class Task:
+class KademliaTask:
     """An operation that is under way."""
 
     operation: Operation
@@ -90,12 +90,12 @@ class Task:
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class PendingRequest:
     """A message whose answer is awaited."""
 
     peer: int
     message: Message
-    task: Task | None
+    task: KademliaTask | None
     tries: int
     """How often it can still be sent."""
     due_us: int
@@ -105,7 +105,7 @@ class Requests:
     """All that is awaited. The time for an answer is always the same, so that the first is due first."""
 
     def __init__(self) -> None:
-        self.open: dict[int, Request] = {}
+        self.open: dict[int, PendingRequest] = {}
         self._last = 0
 
     @property
@@ -118,18 +118,18 @@ class Requests:
         self._last += 1
         return self._last
 
-    def add(self, number: int, request: Request) -> None:
+    def add(self, number: int, request: PendingRequest) -> None:
         """Await an answer, behind all others."""
         self.open[number] = request
 
-    def take(self, number: int, peer: int) -> Request | None:
+    def take(self, number: int, peer: int) -> PendingRequest | None:
         """What a peer answers, if it was asked."""
         request = self.open.get(number)
         if request is None or request.peer != peer:
             return None
         return self.open.pop(number)
 
-    def take_due(self, now_us: int) -> list[tuple[int, Request]]:
+    def take_due(self, now_us: int) -> list[tuple[int, PendingRequest]]:
         """Requests whose time is up."""
         due = []
         for number, request in self.open.items():
@@ -140,7 +140,7 @@ class Requests:
             del self.open[number]
         return due
 
-    def take_all_to(self, peer: int) -> list[Request]:
+    def take_all_to(self, peer: int) -> list[PendingRequest]:
         """Requests to a peer that is gone."""
         gone = [number for number, request in self.open.items() if request.peer == peer]
         return [self.open.pop(number) for number in gone]

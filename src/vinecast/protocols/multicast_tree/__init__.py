@@ -21,7 +21,7 @@ from vinecast.protocols.multicast_tree.messages import (
     TreePublish,
     TreeSearch,
 )
-from vinecast.protocols.multicast_tree.recruiting import RecruitingConfig, RecruitingTree, Ways
+from vinecast.protocols.multicast_tree.recruiting import RecruitingConfig, RecruitingTree, TreePorts
 
 __all__ = [
     "MESSAGES",
@@ -38,7 +38,7 @@ __all__ = [
     "TreeJoin",
     "TreeMember",
     "TreePart",
+    "TreePorts",
     "TreePublish",
     "TreeSearch",
-    "Ways",
 ]

@@ -47,7 +47,7 @@ class RecruitingConfig(TreeConfig):
     """Ancestors that a node knows beyond its parent (ours; S3 §4.3: "extra levels")."""
 
 
-class Ways(Routing, Protocol):
+class TreePorts(Routing, Protocol):
     """What a system lends these trees besides."""
 
     def ways(self, topic: int, count: int) -> list[int]:
@@ -74,7 +74,7 @@ class Search:
 class RecruitingTree(MulticastTree):
     """The machine. See ``MulticastTree``."""
 
-    def __init__(self, config: RecruitingConfig, me: int, routing: Ways, name: str = "tree") -> None:
+    def __init__(self, config: RecruitingConfig, me: int, routing: TreePorts, name: str = "tree") -> None:
         super().__init__(config, me, routing, name)
         self.searched = config.searched
         self.levels = config.levels

@@ -1,7 +1,7 @@
 """The books of a node in many trees: who is its parent and its child in which, and what is not settled yet.
 
-The same relations are kept by topic (``Branch``) and by peer (``Link``), so that neither a topic's event nor
-a peer's silence needs a search; whatever changes them does so here, on both sides.
+The same relations are kept by topic (``Branch``) and by peer (``TreeNeighbour``), so that neither a topic's
+event nor a peer's silence needs a search; whatever changes them does so here, on both sides.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Branch:
 
 
 @dataclass(slots=True)
-class Link:
+class TreeNeighbour:
     """A peer that is the node's parent, or its child, in some trees."""
 
     heard_us: int
@@ -32,8 +32,8 @@ class Relations:
 
     def __init__(self) -> None:
         self.branches: dict[int, Branch] = {}
-        self.parents: dict[int, Link] = {}
-        self.children: dict[int, Link] = {}
+        self.parents: dict[int, TreeNeighbour] = {}
+        self.children: dict[int, TreeNeighbour] = {}
         self.roots: dict[int, None] = {}
         """Topics whose root is this node."""
         self.asking: dict[int, int] = {}
@@ -53,7 +53,7 @@ class Relations:
         topic = branch.topic
         branch.parent = parent
         if parent not in self.parents:
-            self.parents[parent] = Link(now_us)
+            self.parents[parent] = TreeNeighbour(now_us)
         self.parents[parent].topics[topic] = None
         self.asking[topic] = now_us
 
@@ -72,7 +72,7 @@ class Relations:
 
     def take_child(self, branch: Branch, child: int, now_us: int) -> None:
         """A child, which may be one already."""
-        link = self.children.setdefault(child, Link(now_us))
+        link = self.children.setdefault(child, TreeNeighbour(now_us))
         link.heard_us = now_us
         link.topics[branch.topic] = None
         self.links += child not in branch.children

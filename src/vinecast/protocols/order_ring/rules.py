@@ -2,15 +2,15 @@
 
 ``peers`` is a row of neighbours, packed at the front; ``missed`` says how many messages each has left
 unanswered, and who has left more than one is passed over. Where everybody is, ``table`` says
-(``core/profiles``). No two nodes are at the same place. Ranges are given by their first and last place, both
-included, and never wrap around.
+(``core/arrays/profiles``). No two nodes are at the same place. Ranges are given by their first and last
+place, both included, and never wrap around.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.arrays.profiles import Table
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Table
 from vinecast.core.rule import rule
 
 Peers = NDArray[np.int32]

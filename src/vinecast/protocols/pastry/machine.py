@@ -18,6 +18,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.circle import BITS
 from vinecast.core.events import (
     Count,
@@ -32,7 +33,6 @@ from vinecast.core.events import (
     TimerFired,
 )
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Profiles
 from vinecast.protocols.pastry import rules
 from vinecast.protocols.pastry.config import PastryConfig
 from vinecast.protocols.pastry.messages import (

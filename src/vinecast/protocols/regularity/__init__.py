@@ -6,7 +6,7 @@ is how a node comes to know its own pattern: from a log of when it came on line,
 """
 
 from vinecast.protocols.regularity.config import RegularityConfig
-from vinecast.protocols.regularity.log import Mark, sessions_of
+from vinecast.protocols.regularity.log import OnlineMark, sessions_of
 from vinecast.protocols.regularity.service import OwnRegularity
 
-__all__ = ["Mark", "OwnRegularity", "RegularityConfig", "sessions_of"]
+__all__ = ["OnlineMark", "OwnRegularity", "RegularityConfig", "sessions_of"]

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from vinecast.core.arrays.regularity import DAY_S, WEEK_S, Grid
 from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
 from vinecast.core.machine import SECOND_US
-from vinecast.core.regularity import DAY_S, WEEK_S, Grid
 
 SLOTS_MAX = 2016
 """A week in slots of five minutes: patterns are told to others, and views are kept for every slot (ours)."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 
-class Mark(StrEnum):
+class OnlineMark(StrEnum):
     """What a line of the log says."""
 
     ON = "ON"
@@ -21,18 +21,18 @@ class Mark(StrEnum):
     OFF = "OFF"
 
 
-def sessions_of(log: Iterable[tuple[Mark, int]]) -> list[tuple[int, int]]:
+def sessions_of(log: Iterable[tuple[OnlineMark, int]]) -> list[tuple[int, int]]:
     """When the node was on line, by its log: (on, off), ascending and apart, without empty ones."""
     sessions: list[tuple[int, int]] = []
     begin: int | None = None
     last: int | None = None  # the latest time that any mark has told
     for mark, time in log:
-        if mark == Mark.ON:
+        if mark == OnlineMark.ON:
             begin = time if last is None else max(time, last)
         elif begin is not None and time > begin:
             _append(sessions, begin, time)
             begin = time
-        if mark == Mark.OFF:
+        if mark == OnlineMark.OFF:
             begin = None
         last = time if last is None else max(time, last)
     return sessions

@@ -9,7 +9,7 @@ set back counts for nothing until it has caught up.
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.regularity import add_session, set_pattern
+from vinecast.core.arrays.regularity import add_session, set_pattern
 from vinecast.core.rule import rule
 
 FIRST, LAST, WINDOW, RUNNING = range(4)

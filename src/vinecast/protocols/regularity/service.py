@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.regularity import Patterns
+from vinecast.core.arrays.regularity import Patterns
 from vinecast.protocols.regularity import rules
 from vinecast.protocols.regularity.config import RegularityConfig
 from vinecast.protocols.regularity.rules import LAST, Times

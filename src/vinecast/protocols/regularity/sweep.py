@@ -6,7 +6,7 @@ All clocks show the same time, so that everybody is in the same slot.
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.regularity import Patterns, pack
+from vinecast.core.arrays.regularity import Patterns, pack
 from vinecast.core.rule import rule
 from vinecast.protocols.regularity import rules
 from vinecast.protocols.regularity.config import RegularityConfig

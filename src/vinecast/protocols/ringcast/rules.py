@@ -8,10 +8,10 @@ the same order, so they pick the same, whether they call peers by their numbers 
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.arrays.profiles import Table, row_of
+from vinecast.core.arrays.topic_overlap import Scratch
 from vinecast.core.draws import below, purpose, stream
-from vinecast.core.interest import Scratch
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Table, row_of
 from vinecast.core.rule import inner_rule, rule
 
 _COIN = purpose("ringcast.coin")

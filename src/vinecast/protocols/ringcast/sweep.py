@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.arrays.profiles import Subscribers
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Subscribers
 from vinecast.core.rule import inner_rule, rule
 from vinecast.protocols.ringcast import rules
 from vinecast.protocols.ringcast.rules import Peers
@@ -33,7 +33,7 @@ OFFLINE = -1
 """The first copy of somebody who is off line: before any, so that none is the first."""
 
 
-class Links(NamedTuple):
+class RingLinks(NamedTuple):
     """The overlay that events travel on."""
 
     ring: Peers
@@ -60,14 +60,14 @@ class Forwarding(NamedTuple):
 class Again(NamedTuple):
     """A second ring that some nodes forward events on besides (S4 §6.4.4)."""
 
-    links: Links
+    links: RingLinks
     """Its ring, and the views that its shortcuts are taken from"""
     forwarding: Forwarding
     carries: NDArray[np.bool_]
     """[node], who does; of no size where there is no second ring"""
 
 
-class Memory(NamedTuple):
+class RingMemory(NamedTuple):
     """Working memory of one thread, for the topic in hand. Peers are called by their places."""
 
     place_of: NDArray[np.int32]
@@ -92,9 +92,9 @@ class Memory(NamedTuple):
     """[target on a second ring]"""
 
 
-def make_memory(nodes: int, subscribers: int, slots: int, fanout: int) -> Memory:
+def make_memory(nodes: int, subscribers: int, slots: int, fanout: int) -> RingMemory:
     """Memory for topics of so many subscribers and so many slots in a node's views together."""
-    return Memory(
+    return RingMemory(
         place_of=np.full(nodes + 1, NOBODY, dtype=np.int32),
         eligible=np.zeros(nodes + 1, dtype=np.uint8),
         lower=np.zeros(subscribers, dtype=np.int32),
@@ -108,7 +108,7 @@ def make_memory(nodes: int, subscribers: int, slots: int, fanout: int) -> Memory
     )
 
 
-def just_once(links: Links, forwarding: Forwarding) -> Again:
+def just_once(links: RingLinks, forwarding: Forwarding) -> Again:
     """No second ring."""
     return Again(links, forwarding, np.zeros(0, dtype=np.bool_))
 
@@ -120,7 +120,7 @@ def sender_of(first: int) -> int:
 
 
 @rule
-def take_up(topic: int, links: Links, subscribers: Subscribers, memory: Memory) -> None:
+def take_up(topic: int, links: RingLinks, subscribers: Subscribers, memory: RingMemory) -> None:
     """Bring a topic's subscribers into memory."""
     half = links.ring.shape[1] // 2
     begin, end = subscribers.start[topic], subscribers.start[topic + 1]
@@ -137,7 +137,11 @@ def take_up(topic: int, links: Links, subscribers: Subscribers, memory: Memory) 
 
 @rule
 def put_down(
-    topic: int, subscribers: Subscribers, memory: Memory, hops: NDArray[np.int16], copies: NDArray[np.uint16]
+    topic: int,
+    subscribers: Subscribers,
+    memory: RingMemory,
+    hops: NDArray[np.int16],
+    copies: NDArray[np.uint16],
 ) -> None:
     """Write down what became of a topic's event. hops, copies: [pool]"""
     begin, end = subscribers.start[topic], subscribers.start[topic + 1]
@@ -153,7 +157,7 @@ def put_down(
 
 @inner_rule
 def set_eligible(
-    value: int, place: int, lower: int, higher: int, sender: int, nodes: Peers, memory: Memory
+    value: int, place: int, lower: int, higher: int, sender: int, nodes: Peers, memory: RingMemory
 ) -> None:
     """Whether a node itself, its ring neighbours and the sender may be shortcuts."""
     memory.eligible[nodes[place]] = value
@@ -166,7 +170,9 @@ def set_eligible(
 
 
 @inner_rule
-def list_shortcuts(node: int, event: int, forwarding: Forwarding, links: Links, memory: Memory) -> int:
+def list_shortcuts(
+    node: int, event: int, forwarding: Forwarding, links: RingLinks, memory: RingMemory
+) -> int:
     """The eligible peers in a node's views, each once, in ``memory.candidates``; how many."""
     near, sample = links.near.shape[1], links.sample.shape[1]
     if forwarding.mixed:
@@ -192,7 +198,7 @@ def list_shortcuts(node: int, event: int, forwarding: Forwarding, links: Links, 
 
 
 @rule
-def step_in(ring: Peers, target: int, sender: int, nodes: Peers, memory: Memory) -> int:
+def step_in(ring: Peers, target: int, sender: int, nodes: Peers, memory: RingMemory) -> int:
     """The place of who stands by for a target that is off line; the target's own if nobody does."""
     from_node = NOBODY if sender == NOBODY else int(nodes[sender])
     there = int(memory.place_of[rules.stand_by(ring, int(nodes[target]), from_node)])
@@ -209,7 +215,7 @@ def choose_again(
     again: Again,
     nodes: Peers,
     rows: Peers,
-    memory: Memory,
+    memory: RingMemory,
 ) -> int:
     """Add the targets on the second ring, none of which is a target already; how many there are in all.
 
@@ -257,11 +263,11 @@ def choose_targets(
     sender: int,
     event: int,
     forwarding: Forwarding,
-    links: Links,
+    links: RingLinks,
     again: Again,
     nodes: Peers,
     rows: Peers,
-    memory: Memory,
+    memory: RingMemory,
 ) -> int:
     """The places to which the subscriber at a place forwards an event, in ``memory.targets``; how many.
 
@@ -291,13 +297,13 @@ def choose_targets(
 
 @rule
 def spread_evenly(
-    links: Links,
+    links: RingLinks,
     forwarding: Forwarding,
     again: Again,
     first_event: int,
     publisher: Peers,
     subscribers: Subscribers,
-    memory: Memory,
+    memory: RingMemory,
     hops: NDArray[np.int16],
     copies: NDArray[np.uint16],
     begin: int,

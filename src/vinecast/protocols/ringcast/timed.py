@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.arrays.profiles import Subscribers
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Subscribers
 from vinecast.core.rule import inner_rule, rule
 from vinecast.protocols.ringcast.rules import Peers
 from vinecast.protocols.ringcast.sweep import (
@@ -18,8 +18,8 @@ from vinecast.protocols.ringcast.sweep import (
     UNTOLD,
     Again,
     Forwarding,
-    Links,
-    Memory,
+    RingLinks,
+    RingMemory,
     choose_targets,
     put_down,
     take_up,
@@ -99,14 +99,14 @@ def pop(queue: Queue, size: int) -> int:
 
 @rule
 def spread_in_time(
-    links: Links,
+    links: RingLinks,
     delays: Delays,
     forwarding: Forwarding,
     again: Again,
     first_event: int,
     publisher: Peers,
     subscribers: Subscribers,
-    memory: Memory,
+    memory: RingMemory,
     queue: Queue,
     hops: NDArray[np.int16],
     copies: NDArray[np.uint16],

@@ -14,11 +14,13 @@ others see two things without asking:
   neighbour on the far side is who the partner would need if the sender went.
 """
 
+from vinecast.core.arrays.index import Index, place_candidates
+from vinecast.core.arrays.profiles import Table, row_of
+from vinecast.core.arrays.topic_overlap import Scratch, begin_gathering, gather_one, tie_break
+from vinecast.core.arrays.view import View
 from vinecast.core.draws import purpose, stream, substream
-from vinecast.core.index import Index, place_candidates
-from vinecast.core.interest import Scratch, begin_gathering, gather_one, tie_break
+from vinecast.core.exchange import Turn
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Table, row_of
 from vinecast.core.rule import inner_rule, rule
 from vinecast.protocols.rings.rules import (
     Ages,
@@ -116,26 +118,15 @@ def _count_for(scratch: Scratch, count: int, peer: int, age: int) -> int:
 
 @rule
 def choose_for(
-    target: int,
-    seed: int,
-    cycle: int,
-    me: int,
-    count: int,
-    most: int,
-    table: Table,
-    scratch: Scratch,
-    rows: Peers,
-    row_ages: Ages,
-    known: Peers,
-    out_peers: Peers,
-    out_ages: Ages,
+    turn: Turn, count: int, table: Table, scratch: Scratch, rows: View, known: Peers, out: View
 ) -> int:
     """Write into a message what the target lacks, of the scratch's first ``count`` candidates; how many.
 
     Without candidates, it is of those who stand on the sender's rows for the topics that both have: enough
     for a request, whose sender came to learn, and much less work.
-    rows, row_ages: [topic of mine, place], the sender's own; known: what the target just sent.
+    rows: [topic of mine, place], the sender's own; known: what the target just sent.
     """
+    me, target = turn.me, turn.target
     theirs = table.topics[table.beg[target] : table.beg[target] + table.cnt[target]]
     _read_gaps(target, me, table, scratch)
     if count:
@@ -147,30 +138,23 @@ def choose_for(
                 _improve(target, peer, int(scratch.ages[i]), offered, table, scratch)
         clear_rows(scratch.row_of, theirs)
     else:
-        _improve_shared(target, me, rows, row_ages, table, scratch)
-    return _write_lacked(
-        target, seed, cycle, me, most, table, scratch, rows, row_ages, known, out_peers, out_ages
-    )
+        _improve_shared(target, me, rows, table, scratch)
+    return _write_lacked(turn, table, scratch, rows, known, out)
 
 
 @rule
 def choose_from(
     index: Index,
-    target: int,
-    seed: int,
-    cycle: int,
-    me: int,
+    turn: Turn,
     count: int,
-    most: int,
     table: Table,
     scratch: Scratch,
-    rows: Peers,
-    row_ages: Ages,
+    rows: View,
     known: Peers,
-    out_peers: Peers,
-    out_ages: Ages,
+    out: View,
 ) -> int:
     """The same as ``choose_for``, with an index that lists the candidates by the target's topics."""
+    me, target = turn.me, turn.target
     begin, end = int(table.beg[target]), int(table.beg[target]) + int(table.cnt[target])
     _read_gaps(target, me, table, scratch)
     strangers = place_candidates(index, count, scratch)
@@ -195,28 +179,13 @@ def choose_from(
                 offered = table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]]
                 _improve(target, peer, int(scratch.ages[i]), offered, table, scratch)
         clear_rows(scratch.row_of, table.topics[begin:end])
-    return _write_lacked(
-        target, seed, cycle, me, most, table, scratch, rows, row_ages, known, out_peers, out_ages
-    )
+    return _write_lacked(turn, table, scratch, rows, known, out)
 
 
 @rule
-def _write_lacked(
-    target: int,
-    seed: int,
-    cycle: int,
-    me: int,
-    most: int,
-    table: Table,
-    scratch: Scratch,
-    rows: Peers,
-    row_ages: Ages,
-    known: Peers,
-    out_peers: Peers,
-    out_ages: Ages,
-) -> int:
+def _write_lacked(turn: Turn, table: Table, scratch: Scratch, rows: View, known: Peers, out: View) -> int:
     """Write who took places on the target's rings into a message, then stand-bys; how many."""
-    half = scratch.near.shape[1] // 2
+    half, me, target = scratch.near.shape[1] // 2, turn.me, turn.target
     found = begin_gathering(scratch)
     for row in range(table.cnt[target]):
         for side in range(2):
@@ -226,11 +195,11 @@ def _write_lacked(
     for i in range(known.size):
         if known[i] != NOBODY and scratch.seen[known[i]] == scratch.stamp[0]:
             scratch.weight[scratch.slot[known[i]]] = 0
-    key = substream(stream(seed, _TIES, cycle, me), target)
-    chosen = _write_heaviest(0, found, key, most, scratch, out_peers, out_ages)
-    if chosen < most:
-        end = _add_stand_bys(target, me, found, table, scratch, rows, row_ages)
-        chosen = _write_heaviest(chosen, end, key, most, scratch, out_peers, out_ages)
+    key = substream(stream(turn.seed, _TIES, turn.cycle, me), target)
+    chosen = _write_heaviest(0, found, key, scratch, out)
+    if chosen < out.peers.size:
+        end = _add_stand_bys(target, me, found, table, scratch, rows)
+        chosen = _write_heaviest(chosen, end, key, scratch, out)
     return chosen
 
 
@@ -266,9 +235,7 @@ def _improve(target: int, peer: int, age: int, offered: Topics, table: Table, sc
 
 
 @inner_rule
-def _improve_shared(
-    target: int, me: int, rows: Peers, row_ages: Ages, table: Table, scratch: Scratch
-) -> None:
+def _improve_shared(target: int, me: int, rows: View, table: Table, scratch: Scratch) -> None:
     """Let those who stand on the sender's rows take their places on the same rings of the target."""
     theirs = table.topics[table.beg[target] : table.beg[target] + table.cnt[target]]
     mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
@@ -277,11 +244,11 @@ def _improve_shared(
         while i < mine.size and mine[i] < theirs[row]:
             i += 1
         if i < mine.size and mine[i] == theirs[row]:
-            for place in range(rows.shape[1]):
-                peer = int(rows[i, place])
+            for place in range(rows.peers.shape[1]):
+                peer = int(rows.peers[i, place])
                 if peer != NOBODY and peer != target:
                     above = up(target, peer, table)
-                    _compare(scratch, row + 1, around(above, table), above, peer, int(row_ages[i, place]))
+                    _compare(scratch, row + 1, around(above, table), above, peer, int(rows.ages[i, place]))
 
 
 @inner_rule
@@ -301,17 +268,9 @@ def _take(scratch: Scratch, row: int, side: int, steps: int, peer: int, age: int
 
 
 @rule
-def _add_stand_bys(
-    target: int,
-    me: int,
-    found: int,
-    table: Table,
-    scratch: Scratch,
-    rows: Peers,
-    row_ages: Ages,
-) -> int:
+def _add_stand_bys(target: int, me: int, found: int, table: Table, scratch: Scratch, rows: View) -> int:
     """Add, for each ring on which the sender is next to the target, who is next beyond; the new length."""
-    half = rows.shape[1] // 2
+    half = rows.peers.shape[1] // 2
     theirs = table.topics[table.beg[target] : table.beg[target] + table.cnt[target]]
     mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
     above = up(target, me, table)
@@ -324,21 +283,19 @@ def _add_stand_bys(
         if mine[i] != theirs[row]:
             continue
         for side in range(2):
-            beyond = int(rows[i, side * half])
+            beyond = int(rows.peers[i, side * half])
             next_to_it = scratch.gap[row + 1, side] == (around(above, table) if side == 0 else above)
             fresh = beyond != NOBODY and beyond != target and scratch.seen[beyond] != scratch.stamp[0]
             if next_to_it and fresh:
                 scratch.weight[found] = 1
-                found = gather_one(scratch, found, beyond, int(row_ages[i, side * half]))
+                found = gather_one(scratch, found, beyond, int(rows.ages[i, side * half]))
     return found
 
 
 @rule
-def _write_heaviest(
-    chosen: int, found: int, key: int, most: int, scratch: Scratch, out_peers: Peers, out_ages: Ages
-) -> int:
+def _write_heaviest(chosen: int, found: int, key: int, scratch: Scratch, out: View) -> int:
     """Write the candidates of greatest weight into a message, equal ones in a keyed order; how many."""
-    while chosen < most:
+    while chosen < out.peers.size:
         best = -1
         for i in range(found):
             if scratch.weight[i] > 0 and (
@@ -352,7 +309,7 @@ def _write_heaviest(
                 best = i
         if best < 0:
             break
-        out_peers[chosen], out_ages[chosen] = scratch.peers[best], scratch.ages[best]
+        out.peers[chosen], out.ages[chosen] = scratch.peers[best], scratch.ages[best]
         scratch.weight[best] = 0
         chosen += 1
     return chosen

@@ -10,13 +10,15 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from vinecast.core.arrays.profiles import Table, row_of
+from vinecast.core.arrays.suspicion import SuspicionMemory
+from vinecast.core.arrays.topic_overlap import Scratch, begin_gathering, gather, gather_one
+from vinecast.core.arrays.view import View
 from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
 from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
-from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one
+from vinecast.core.exchange import Turn
 from vinecast.core.machine import NOBODY, SECOND_US
-from vinecast.core.profiles import Table, row_of
-from vinecast.core.silence import SilenceMemory
 from vinecast.protocols.rings import informed, rules
 from vinecast.protocols.rings.rules import Ages, Peers, Topics
 
@@ -84,7 +86,7 @@ class RingsAnswer:
     ages: Ages
 
 
-class Told(Protocol):
+class RingStatus(Protocol):
     """What Rings asks of profiles."""
 
     @property
@@ -99,7 +101,7 @@ class Told(Protocol):
 
 class Rings:
     """The machine. ``others(count)`` adds the other layers' views to the scratch's candidates;
-    ``on_silence(peer)`` is told of a partner that did not answer; ``silence`` remembers it.
+    ``on_silence(peer)`` is told of a partner that did not answer; ``suspicion`` remembers it.
 
     peers, ages: [topic of mine, place], in the order of the own profile's topics.
     """
@@ -109,12 +111,12 @@ class Rings:
         config: RingsConfig,
         seed: int,
         me: int,
-        profiles: Told,
+        profiles: RingStatus,
         scratch: Scratch,
         others: Callable[[int], int],
         first_after_us: int = 0,
         on_silence: Callable[[int], object] = lambda peer: None,
-        silence: SilenceMemory | None = None,
+        suspicion: SuspicionMemory | None = None,
     ) -> None:
         self.config = config
         self.seed = seed
@@ -131,7 +133,7 @@ class Rings:
         self._others = others
         self._first_after_us = first_after_us
         self._on_silence = on_silence
-        self._silence = silence or SilenceMemory()
+        self._suspicion = suspicion or SuspicionMemory()
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
@@ -213,49 +215,28 @@ class Rings:
 
     def _selected(self, target: int, cycle: int, known: Peers | None) -> tuple[Peers, Ages]:
         """What to send: to a target that just sent ``known``, or that is about to be asked."""
-        config, scratch = self.config, self._scratch
-        table, most = self.profiles.table, config.gossip_size
-        peers, ages = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.uint16)
-        if config.informed:
-            count = 0 if known is None else self._gather()
-            found = informed.choose_for(
-                target,
-                self.seed,
-                cycle,
-                self.me,
-                count,
-                most,
-                table,
-                scratch,
-                self.peers,
-                self.ages,
-                NO_PEERS if known is None else known,
-                peers,
-                ages,
-            )
+        scratch, table, most = self._scratch, self.profiles.table, self.config.gossip_size
+        turn = Turn(self.seed, cycle, self.me, target)
+        out = View(np.empty(most, dtype=np.int32), np.empty(most, dtype=np.uint16))
+        if self.config.informed:
+            count, told = (0, NO_PEERS) if known is None else (self._gather(), known)
+            found = informed.choose_for(turn, count, table, scratch, View(self.peers, self.ages), told, out)
         else:
-            count = self._gather()
-            common = rules.select_for(target, self.me, count, table, scratch)
-            found = rules.cut(common, self.seed, cycle, self.me, target, most, scratch, peers, ages)
-        return peers[:found], ages[:found]
+            common = rules.select_for(target, self.me, self._gather(), table, scratch)
+            found = rules.cut(turn, common, scratch, out)
+        return out.peers[:found], out.ages[:found]
 
     def _select_partner(self) -> int:
         if not self.config.informed:
             return rules.select_oldest(self.peers, self.ages)
-        return informed.select_partner(
-            self.me,
-            self.cycle,
-            self.peers,
-            self.ages,
-            self.profiles.table,
-            self._scratch,
-        )
+        table = self.profiles.table
+        return informed.select_partner(self.me, self.cycle, self.peers, self.ages, table, self._scratch)
 
     def _begin(self, now_us: int) -> list[Effect]:
         effects: list[Effect] = [SetTimer(TIMER, self.config.period_us)]
         if self.partner != NOBODY:
             effects.append(Count("rings.silent"))
-            self._silence.note(self.partner)
+            self._suspicion.note(self.partner)
         self._give_up()
         self.cycle += 1
         self._consider(self._gather() if self.lost else self._others(begin_gathering(self._scratch)))
@@ -286,6 +267,6 @@ class Rings:
     def _merge(self, sender: int, peers: Peers, ages: Ages) -> None:
         most, scratch = self.config.gossip_size, self._scratch
         rules.hear_from(self.peers, self.ages, sender)
-        self._silence.forgive(sender)
+        self._suspicion.forgive(sender)
         count = gather_one(scratch, begin_gathering(scratch), sender, 0)
-        self._consider(self._silence.gather(scratch, count, peers[:most], ages[:most]))
+        self._consider(self._suspicion.gather(scratch, count, peers[:most], ages[:most]))

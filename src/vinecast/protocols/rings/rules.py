@@ -13,12 +13,14 @@ refreshed ages, well-known neighbours would never fall due, and the rings would 
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.crowds import lowest, take_above, take_below
+from vinecast.core.arrays.bitsets import lowest, take_above, take_below
+from vinecast.core.arrays.profiles import Table
+from vinecast.core.arrays.ring_places import Ages, Peers, around, down, offer, up
+from vinecast.core.arrays.topic_overlap import Scratch, begin_gathering, crowd_in, disperse, gather_rows
+from vinecast.core.arrays.view import View
 from vinecast.core.draws import below, purpose, stream, substream
-from vinecast.core.interest import Scratch, begin_gathering, crowd_in, disperse, gather_rows
+from vinecast.core.exchange import Turn
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Table
-from vinecast.core.ring import Ages, Peers, around, down, offer, up
 from vinecast.core.rule import inner_rule, rule, word
 
 __all__ = [
@@ -139,17 +141,16 @@ def offer_to_all(
     candidate: int,
     age: int,
     candidate_topics: Topics,
-    row_of: NDArray[np.int16],
-    gap: Gaps,
+    scratch: Scratch,
 ) -> None:
-    """Offer a candidate to the rows of all topics it shares with the node. row_of: [topic], row + 1 or 0
+    """Offer a candidate to the rows of all topics it shares with the node, which scratch.row_of numbers.
 
     Whether it shares a topic is anybody's guess, but that it is too far is nearly sure: so that is asked.
     """
-    above = up(me, candidate, table)
+    above, gap = up(me, candidate, table), scratch.gap
     below = around(above, table)
     for i in range(candidate_topics.size):
-        row = row_of[candidate_topics[i]]
+        row = scratch.row_of[candidate_topics[i]]
         if below < gap[row, 0] or above < gap[row, 1]:
             offer(peers, ages, row - 1, me, candidate, age, table)
             _measure_gap(peers, row - 1, me, table, gap)
@@ -241,13 +242,12 @@ def select_for(target: int, me: int, count: int, table: Table, scratch: Scratch)
         for place in range(near.shape[1]):
             near[row, place] = NOBODY
     if common:
-        row_of, gap = scratch.row_of, scratch.gap
-        measure_gaps(near, common, target, table, gap)
+        measure_gaps(near, common, target, table, scratch.gap)
         for i in range(count):
             peer, age = int(scratch.peers[i]), int(scratch.ages[i])
             if peer != target and peer != me:
                 offered = table.topics[table.beg[peer] : table.beg[peer] + table.cnt[peer]]
-                offer_to_all(near, near_ages, target, table, peer, age, offered, row_of, gap)
+                offer_to_all(near, near_ages, target, table, peer, age, offered, scratch)
         clear_rows(scratch.row_of, mine)
     return common
 
@@ -282,26 +282,17 @@ def _select_from_crowd(target: int, me: int, count: int, table: Table, scratch: 
 
 
 @rule
-def cut(
-    common: int,
-    seed: int,
-    cycle: int,
-    me: int,
-    target: int,
-    most: int,
-    scratch: Scratch,
-    out_peers: Peers,
-    out_ages: Ages,
-) -> int:
-    """Write the selected into a message; ``most`` random ones if there are more (S0 §5.1). How many."""
+def cut(turn: Turn, common: int, scratch: Scratch, out: View) -> int:
+    """Write the selected into a message; random ones if there are more than fit (S0 §5.1). How many."""
     selected = begin_gathering(scratch)
     selected = gather_rows(scratch, selected, scratch.near[:common], scratch.near_ages[:common])
-    key = substream(stream(seed, _CUT, cycle, me), target)
+    key = substream(stream(turn.seed, _CUT, turn.cycle, turn.me), turn.target)
+    most = out.peers.size
     chosen = min(most, selected)
     for i in range(chosen):
         if selected > most:
             j = i + below(key, i, selected - i)
             scratch.peers[i], scratch.peers[j] = scratch.peers[j], scratch.peers[i]
             scratch.ages[i], scratch.ages[j] = scratch.ages[j], scratch.ages[i]
-        out_peers[i], out_ages[i] = scratch.peers[i], scratch.ages[i]
+        out.peers[i], out.ages[i] = scratch.peers[i], scratch.ages[i]
     return chosen

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vinecast.core.ring import Ages, Peers
+from vinecast.core.arrays.ring_places import Ages, Peers
 
 TIMER = "rings_regular"
 

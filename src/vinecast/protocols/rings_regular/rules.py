@@ -9,9 +9,9 @@ those who stand on the rows of a slot to the rows of the next, when that begins.
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.arrays.profiles import Table
+from vinecast.core.arrays.ring_places import Ages, Peers, offer
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Table
-from vinecast.core.ring import Ages, Peers, offer
 from vinecast.core.rule import rule
 
 Regular = NDArray[np.bool_]

@@ -6,9 +6,9 @@ Rows: [pool, place]; stored: [pool, slot, place]. ``table`` has everybody's topi
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.arrays.profiles import Table
+from vinecast.core.arrays.ring_places import Ages, Peers
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Table
-from vinecast.core.ring import Ages, Peers
 from vinecast.core.rule import rule
 from vinecast.protocols.rings_regular import rules
 from vinecast.protocols.rings_regular.rules import Regular

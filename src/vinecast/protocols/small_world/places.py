@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.profiles import Profiles
+from vinecast.core.arrays.profiles import Profiles
 
 
 def topic_places(profiles: Profiles) -> NDArray[np.int32]:

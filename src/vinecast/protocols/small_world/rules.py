@@ -13,10 +13,10 @@ to draw).
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.arrays.profiles import Table
+from vinecast.core.arrays.topic_overlap import Scratch
 from vinecast.core.draws import below, purpose, stream
-from vinecast.core.interest import Scratch
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Table
 from vinecast.core.rule import inner_rule, rule
 
 _LONG = purpose("small_world.long")

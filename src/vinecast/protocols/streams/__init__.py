@@ -2,7 +2,7 @@
 ACK").
 
 An event names its parents. Whoever lacks one asks for it: whoever sent the event, then the topic's neighbours
-and keepers, then those who provide its stream. Once a period neighbours compare heads, so that a gap at the
+and replicas, then those who provide its stream. Once a period neighbours compare heads, so that a gap at the
 end of a stream shows too; whoever lacks much goes through a peer's stream in order. An event is kept, passed
 on and delivered only after its parents.
 """
@@ -17,7 +17,6 @@ from vinecast.protocols.streams.messages import (
     FindProviders,
     Follow,
     Hand,
-    Keepers,
     Lower,
     Met,
     Provide,
@@ -30,8 +29,9 @@ from vinecast.protocols.streams.messages import (
     StreamListed,
     StreamMessage,
     StreamPush,
+    StreamStatus,
     StreamWant,
-    Told,
+    TopicReplicas,
     Unfollow,
 )
 
@@ -44,7 +44,6 @@ __all__ = [
     "Follow",
     "GapRepair",
     "Hand",
-    "Keepers",
     "Lower",
     "Met",
     "Provide",
@@ -57,8 +56,9 @@ __all__ = [
     "StreamListed",
     "StreamMessage",
     "StreamPush",
+    "StreamStatus",
     "StreamWant",
     "StreamsConfig",
-    "Told",
+    "TopicReplicas",
     "Unfollow",
 ]

@@ -7,9 +7,9 @@ first list begins a little below one's own highest event, which is right for a n
 events then turn up whose parents lie further below, the next one begins lower, by ever larger steps.
 """
 
-from vinecast.core.blocks import is_cid
 from vinecast.core.events import Send
-from vinecast.core.records import NUMBER_MAX
+from vinecast.core.log.blocks import is_cid
+from vinecast.core.log.event_record import NUMBER_MAX
 from vinecast.protocols.streams.messages import StreamList, StreamListed
 
 STEP = 8

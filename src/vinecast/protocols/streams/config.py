@@ -42,7 +42,7 @@ class StreamsConfig:
     batch_bytes: int = limited(MIB // 16, at_least=1024, at_most=MIB)
     """Of events in one message, unless a single one is larger."""
     push_s: float = limited(0.05, at_least=0.0, at_most=60.0)
-    """Seconds for which events are gathered before they go to keepers."""
+    """Seconds for which events are gathered before they go to replicas."""
     own: int = limited(4096, at_least=1, at_most=1_000_000)
     """Events of its own of which a node knows who has acknowledged them, the latest."""
     served_bytes: int = limited(32 * MIB, at_least=1024, at_most=1024 * MIB)

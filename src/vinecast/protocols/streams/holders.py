@@ -1,42 +1,42 @@
-"""A node's own events: who was sent them, who has said that they are safe there, and which keepers still lack
-them.
+"""A node's own events: who was sent them, who has said that they are safe there, and which replicas still
+lack them.
 
-Only whoever was sent an event by its publisher counts, and once (decision 12). What a keeper does not
-acknowledge is sent again, a few times; what is left then, keepers find among themselves.
+Only whoever was sent an event by its publisher counts, and once (decision 12). What a replica does not
+acknowledge is sent again, a few times; what is left then, replicas find among themselves.
 """
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from vinecast.core.events import Send
-from vinecast.core.seals import Sealed
+from vinecast.core.log.batch_signature import SignedEvent
 from vinecast.protocols.streams.config import StreamsConfig
 from vinecast.protocols.streams.messages import Acknowledged, StreamPush
 from vinecast.protocols.streams.serving import batches
 
 PUSHES = 5
-"""How often a keeper is sent an event (ours)."""
+"""How often a replica is sent an event (ours)."""
 AWAITED_PERIODS = 64
 """For how long the word of whoever was sent something is awaited (ours): longer than it is sent again."""
 
 
 @dataclass(slots=True)
 class _Pushed:
-    """One of its events on the way to one keeper."""
+    """One of its events on the way to one replica."""
 
     tries: int = 0
     due_us: int = 0
 
 
 @dataclass(slots=True)
-class _Own:
+class _OwnEvent:
     """An event of its own."""
 
-    sealed: Sealed
+    sealed: SignedEvent
     sent: dict[int, bool] = field(default_factory=dict)
     """Who was sent it → whether it is safe there."""
     pushes: dict[int, _Pushed] = field(default_factory=dict)
-    """Keepers that have not acknowledged it."""
+    """Replicas that have not acknowledged it."""
 
 
 class Holders:
@@ -44,9 +44,9 @@ class Holders:
 
     def __init__(self, config: StreamsConfig) -> None:
         self._config = config
-        self._own: OrderedDict[bytes, _Own] = OrderedDict()
+        self._own: OrderedDict[bytes, _OwnEvent] = OrderedDict()
         self._unpushed: dict[bytes, None] = {}
-        """Those that some keeper still lacks, the oldest first."""
+        """Those that some replica still lacks, the oldest first."""
         self._awaited: dict[int, int] = {}
         """Who was sent something lately → the period in which it was sent last."""
         self._cycle = 0
@@ -61,20 +61,20 @@ class Holders:
         """Whose word is awaited."""
         return set(self._awaited)
 
-    def add(self, sealed: Sealed, keepers: tuple[int, ...]) -> None:
+    def add(self, sealed: SignedEvent, replicas: tuple[int, ...]) -> None:
         """An event of its own."""
         if len(self._own) >= self._config.own:
             gone, _ = self._own.popitem(last=False)
             self._unpushed.pop(gone, None)
-        self._own[sealed.cid] = _Own(sealed)
-        self.want_push(sealed.cid, keepers)
+        self._own[sealed.cid] = _OwnEvent(sealed)
+        self.want_push(sealed.cid, replicas)
 
     def __contains__(self, cid: bytes) -> bool:
         return cid in self._own
 
     @property
     def waits(self) -> bool:
-        """Whether a keeper lacks something."""
+        """Whether a replica lacks something."""
         return bool(self._unpushed)
 
     def of(self, cid: bytes) -> list[int]:
@@ -86,10 +86,10 @@ class Holders:
         """Its events of a topic, the oldest first."""
         return [cid for cid, own in self._own.items() if own.sealed.record.topic == topic]
 
-    def want_push(self, cid: bytes, keepers: tuple[int, ...]) -> None:
-        """Let these keepers have an event, unless they have."""
+    def want_push(self, cid: bytes, replicas: tuple[int, ...]) -> None:
+        """Let these replicas have an event, unless they have."""
         own = self._own[cid]
-        own.pushes = {k: own.pushes.get(k, _Pushed()) for k in keepers if not own.sent.get(k)}
+        own.pushes = {k: own.pushes.get(k, _Pushed()) for k in replicas if not own.sent.get(k)}
         if own.pushes:
             self._unpushed[cid] = None
         else:
@@ -120,25 +120,25 @@ class Holders:
         return told
 
     def push(self, now_us: int) -> list[Send]:
-        """Send keepers what they lack, in batches."""
-        lacking: dict[tuple[int, str], list[Sealed]] = {}
+        """Send replicas what they lack, in batches."""
+        lacking: dict[tuple[int, str], list[SignedEvent]] = {}
         for cid in list(self._unpushed):
             own = self._own[cid]
-            for keeper, push in list(own.pushes.items()):
+            for replica, push in list(own.pushes.items()):
                 if push.due_us > now_us:
                     continue
                 if push.tries >= PUSHES:
-                    del own.pushes[keeper]
+                    del own.pushes[replica]
                     continue
                 push.due_us = now_us + (self._config.answer_us << push.tries)
                 push.tries += 1
-                own.sent.setdefault(keeper, False)
-                self._awaited[keeper] = self._cycle
-                lacking.setdefault((keeper, own.sealed.record.topic), []).append(own.sealed)
+                own.sent.setdefault(replica, False)
+                self._awaited[replica] = self._cycle
+                lacking.setdefault((replica, own.sealed.record.topic), []).append(own.sealed)
             if not own.pushes:
                 del self._unpushed[cid]
         return [
-            Send(keeper, StreamPush(topic, batch))
-            for (keeper, topic), events in lacking.items()
+            Send(replica, StreamPush(topic, batch))
+            for (replica, topic), events in lacking.items()
             for batch in batches(events, self._config.batch_bytes)
         ]

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from vinecast.core.events import Count, Send
-from vinecast.core.seals import Sealed
-from vinecast.core.streams import Streams
+from vinecast.core.log.batch_signature import SignedEvent
+from vinecast.core.log.streams import Streams
 from vinecast.protocols.streams.config import StreamsConfig
 from vinecast.protocols.streams.messages import Hand, StreamAck, StreamEffect
 from vinecast.protocols.streams.pending import Pending, Waiting
@@ -56,9 +56,9 @@ class Intake:
         self._topics = topics
         self._standing = standing
         self._seeker = seeker
-        self._keeping: list[Sealed] = []
+        self._keeping: list[SignedEvent] = []
         """What is to be kept now."""
-        self._unsafe: dict[bytes, tuple[Sealed, list[int]]] = {}
+        self._unsafe: dict[bytes, tuple[SignedEvent, list[int]]] = {}
         """Kept and not safe yet → the event, and who wants to know."""
         self._lately: OrderedDict[bytes, tuple[int, str]] = OrderedDict()
         """Events kept lately → height and topic: also those that cannot be read back yet."""
@@ -76,12 +76,12 @@ class Intake:
         """Whether an event is kept, or waits for its parents."""
         return self.height(topic, cid) > 0 or cid in self.pending
 
-    def to_keep(self) -> tuple[Sealed, ...]:
+    def to_keep(self) -> tuple[SignedEvent, ...]:
         """What is to be kept since this was last asked, parents first."""
         events, self._keeping = tuple(self._keeping), []
         return events
 
-    def take(self, sealed: Sealed, sender: int, ack: bool, judged: bool = True) -> list[StreamEffect]:
+    def take(self, sealed: SignedEvent, sender: int, ack: bool, judged: bool = True) -> list[StreamEffect]:
         """An event whose form and seal are right, from anywhere. ack: whether the sender wants to know when
         it is safe; judged: whether the sender must have found its place"""
         record, cid = sealed.record, sealed.cid
@@ -130,7 +130,7 @@ class Intake:
                 left += reversed(self.pending.arrived(cid))
         return effects
 
-    def _parents(self, sealed: Sealed) -> tuple[list[bytes], int]:
+    def _parents(self, sealed: SignedEvent) -> tuple[list[bytes], int]:
         """Which parents are not kept, and the height of the highest that is."""
         highest, missing = 0, []
         for parent in sealed.record.parents:

@@ -6,13 +6,13 @@ are next to the node in a topic's overlay.
 
 from collections.abc import Callable, Sequence
 
-from vinecast.core.blocks import is_cid
 from vinecast.core.draws import below, purpose, stream
 from vinecast.core.events import Count, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
+from vinecast.core.log.batch_signature import SignedEvent
+from vinecast.core.log.blocks import is_cid
+from vinecast.core.log.event_record import NUMBER_MAX, PARENTS_MAX
+from vinecast.core.log.streams import Keep, Kept, SetFloor, Streams
 from vinecast.core.machine import NOBODY
-from vinecast.core.records import NUMBER_MAX, PARENTS_MAX
-from vinecast.core.seals import Sealed
-from vinecast.core.streams import Keep, Kept, SetFloor, Streams
 from vinecast.protocols.streams.config import StreamsConfig
 from vinecast.protocols.streams.holders import Holders
 from vinecast.protocols.streams.intake import Intake
@@ -22,7 +22,6 @@ from vinecast.protocols.streams.messages import (
     NEVER,
     NOW,
     Follow,
-    Keepers,
     Lower,
     Met,
     Providers,
@@ -33,8 +32,9 @@ from vinecast.protocols.streams.messages import (
     StreamList,
     StreamListed,
     StreamPush,
+    StreamStatus,
     StreamWant,
-    Told,
+    TopicReplicas,
     Unfollow,
 )
 from vinecast.protocols.streams.providing import Providing
@@ -53,7 +53,7 @@ QUIET_PERIODS = 8
 _PARTNER = purpose("streams.partner")
 _SOURCES = purpose("streams.sources")
 
-RepairEvent = Event | Kept | Follow | Unfollow | Lower | Keepers | Providers | Met
+RepairEvent = Event | Kept | Follow | Unfollow | Lower | TopicReplicas | Providers | Met
 
 
 class GapRepair:
@@ -112,8 +112,8 @@ class GapRepair:
                 self._leave(topic)
             case Lower(topic, floor):
                 return self._lower(topic, floor)
-            case Keepers(topic, peers):
-                return self._finish(self._set_keepers(topic, peers), now_us)
+            case TopicReplicas(topic, peers):
+                return self._finish(self._set_replicas(topic, peers), now_us)
             case Providers(topic, peers):
                 others = tuple(peer for peer in peers if peer not in (self.me, NOBODY))
                 return self._finish(self.seeking.found(topic, others, now_us), now_us)
@@ -122,19 +122,19 @@ class GapRepair:
         return []
 
     def take(
-        self, sealed: Sealed, sender: int, now_us: int, ack: bool, judged: bool = True
+        self, sealed: SignedEvent, sender: int, now_us: int, ack: bool, judged: bool = True
     ) -> list[StreamEffect]:
         """An event came by another way than this machine's own. ack: whether the sender is its publisher, who
         wants to know when it is safe; judged: whether the sender must have found its place"""
         return self._finish(self.intake.take(sealed, sender, ack, judged), now_us)
 
-    def publish(self, sealed: Sealed, now_us: int) -> list[StreamEffect]:
-        """Keep an event of the node's own, which stands where ``place`` said, and let keepers have it."""
+    def publish(self, sealed: SignedEvent, now_us: int) -> list[StreamEffect]:
+        """Keep an event of the node's own, which stands where ``place`` said, and let replicas have it."""
         name = sealed.record.topic
         if name not in self.topics:
             self.topics[name] = Topic(Follow(name, NOW, reads=False), self.streams)
         effects = self.intake.take(sealed, self.me, ack=False)
-        self.holders.add(sealed, self.topics[name].keepers)
+        self.holders.add(sealed, self.topics[name].replicas)
         return self._finish(effects, now_us)
 
     def place(self, topic: str) -> tuple[tuple[bytes, ...], int]:
@@ -146,7 +146,9 @@ class GapRepair:
 
     def peers_in_use(self) -> set[int]:
         """Whom it reckons with: whose numbers must stay theirs."""
-        known = (part for t in self.topics.values() for part in (t.keepers, t.contacts, t.tales, t.providers))
+        known = (
+            part for t in self.topics.values() for part in (t.replicas, t.contacts, t.tales, t.providers)
+        )
         return self.seeking.peers().union(self.holders.peers(), *known) - {NOBODY}
 
     def distrust(self, sender: int, now_us: int) -> list[StreamEffect]:
@@ -234,20 +236,20 @@ class GapRepair:
         topic.joining = 0
         return [SetFloor(name, floor)]
 
-    def _set_keepers(self, name: str, peers: tuple[int, ...]) -> list[StreamEffect]:
+    def _set_replicas(self, name: str, peers: tuple[int, ...]) -> list[StreamEffect]:
         topic = self.topics.get(name)
         if topic is not None:
-            topic.keepers = tuple(dict.fromkeys(peer for peer in peers if peer not in (self.me, NOBODY)))
+            topic.replicas = tuple(dict.fromkeys(peer for peer in peers if peer not in (self.me, NOBODY)))
             for cid in self.holders.cids_of(name):
-                self.holders.want_push(cid, topic.keepers)
+                self.holders.want_push(cid, topic.replicas)
         return []
 
     def _sources(self, name: str) -> list[int]:
-        """Who may have a topic's events: neighbours, keepers and whoever told or asked lately, by turns."""
+        """Who may have a topic's events: neighbours, replicas and whoever told or asked lately, by turns."""
         topic = self.topics.get(name)
         if topic is None:
             return []
-        peers = dict.fromkeys((*self._neighbours(name), *topic.keepers, *topic.contacts))
+        peers = dict.fromkeys((*self._neighbours(name), *topic.replicas, *topic.contacts))
         fair = [peer for peer in peers if peer != self.me and self.standing.is_fair(peer)]
         if len(fair) < 2:
             return fair
@@ -255,7 +257,7 @@ class GapRepair:
         return fair[first:] + fair[:first]
 
     def _take_push(self, sender: int, push: StreamPush) -> list[StreamEffect]:
-        """A publisher takes this node for a keeper of a topic; it becomes one, if there is room."""
+        """A publisher takes this node for a replica of a topic; it becomes one, if there is room."""
         effects: list[StreamEffect] = []
         if push.topic not in self.topics:
             effects += self._follow(Follow(push.topic, reads=False))
@@ -283,7 +285,7 @@ class GapRepair:
         first, self._turn = self._turn, self._turn + count
         key = stream(self.seed, _PARTNER, self._cycle, self.me)
         effects: list[StreamEffect] = []
-        told: dict[int, list[Told]] = {}
+        told: dict[int, list[StreamStatus]] = {}
         asking: set[int] = set()
         for i in range(first, first + count):
             topic = self.topics[names[i % len(names)]]
@@ -332,7 +334,7 @@ class GapRepair:
         if len(message.told) > TOLD_TOPICS or not all(map(_is_possible, message.told)):
             return self.standing.blame(sender, "impossible heads")
         effects: list[StreamEffect] = []
-        answer: list[Told] = []
+        answer: list[StreamStatus] = []
         for told in message.told:
             topic = self.topics.get(told.topic)
             if topic is None:
@@ -349,14 +351,14 @@ class GapRepair:
         return effects + ([Send(sender, StreamHeads(tuple(answer), NEVER))] if answer else [])
 
 
-def _heads(peer: int, tellings: list[Told], asking: bool) -> list[StreamEffect]:
+def _heads(peer: int, tellings: list[StreamStatus], asking: bool) -> list[StreamEffect]:
     """Tell a peer how far this node has come. asking: whether to be told in any case"""
     asks, most = ALWAYS if asking else IF_OTHER, TOLD_TOPICS
     parts = (tellings[at : at + most] for at in range(0, len(tellings), most))
     return [Send(peer, StreamHeads(tuple(part), asks)) for part in parts]
 
 
-def _is_possible(told: Told) -> bool:
+def _is_possible(told: StreamStatus) -> bool:
     """Whether an honest node can have told this."""
     heights = all(0 <= height <= NUMBER_MAX for height in (told.height, told.floor, told.bottom))
     return heights and len(told.heads) <= HEADS_TOLD and all(map(is_cid, told.heads))

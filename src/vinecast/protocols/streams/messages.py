@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from vinecast.core.events import Blame, Count, Send, SetTimer
-from vinecast.core.seals import Sealed
-from vinecast.core.streams import Keep, SetFloor
+from vinecast.core.log.batch_signature import SignedEvent
+from vinecast.core.log.streams import Keep, SetFloor
 
 # What it is told.
 
@@ -42,7 +42,7 @@ class Lower:
 
 
 @dataclass(frozen=True, slots=True)
-class Keepers:
+class TopicReplicas:
     """Event: these peers keep a topic's stream, whoever reads it."""
 
     topic: str
@@ -70,7 +70,7 @@ class Met:
 NEVER, IF_OTHER, ALWAYS = 0, 1, 2
 
 
-class Told(NamedTuple):
+class StreamStatus(NamedTuple):
     """What one node tells another of a stream."""
 
     topic: str
@@ -89,7 +89,7 @@ class StreamHeads:
     """How far the sender has come."""
 
     kind: ClassVar[str] = "streams.heads"
-    told: tuple[Told, ...]
+    told: tuple[StreamStatus, ...]
     asks: int
     """When the sender wants to be told too: NEVER, IF_OTHER heads are known, or ALWAYS."""
 
@@ -132,18 +132,18 @@ class StreamEvents:
 
     kind: ClassVar[str] = "streams.events"
     topic: str
-    events: tuple[Sealed, ...]
+    events: tuple[SignedEvent, ...]
     missing: tuple[bytes, ...] = ()
     """Those that the sender does not keep."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPush:
-    """Events of the sender's own for a keeper, who should say when they are safe."""
+    """Events of the sender's own for a replica, who should say when they are safe."""
 
     kind: ClassVar[str] = "streams.push"
     topic: str
-    events: tuple[Sealed, ...]
+    events: tuple[SignedEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ STREAM_MESSAGES = (StreamHeads, StreamList, StreamListed, StreamWant, StreamEven
 class Hand:
     """Effect: hand an event that is safe to the application; its parents came before."""
 
-    sealed: Sealed
+    sealed: SignedEvent
     hops: int = -1
     """Links that it travelled; −1 where it was fetched."""
 
@@ -186,7 +186,7 @@ class Provide:
 
 @dataclass(frozen=True, slots=True)
 class FindProviders:
-    """Effect: neighbours and keepers lack something; who else has the topic's stream?"""
+    """Effect: neighbours and replicas lack something; who else has the topic's stream?"""
 
     topic: str
 

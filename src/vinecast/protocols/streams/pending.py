@@ -7,7 +7,7 @@ own oldest. With an event go those that wait for it: they would wait for ever.
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from vinecast.core.seals import Sealed
+from vinecast.core.log.batch_signature import SignedEvent
 from vinecast.protocols.streams.config import StreamsConfig
 
 
@@ -15,7 +15,7 @@ from vinecast.protocols.streams.config import StreamsConfig
 class Waiting:
     """An event that waits."""
 
-    sealed: Sealed
+    sealed: SignedEvent
     sender: int
     missing: dict[bytes, None] = field(default_factory=dict)
     """The parents that it waits for."""

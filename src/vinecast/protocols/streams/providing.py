@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable
 
 from vinecast.core.draws import purpose, stream, unit
-from vinecast.core.seals import Sealed
+from vinecast.core.log.batch_signature import SignedEvent
 from vinecast.protocols.streams.messages import Provide, StreamEffect
 from vinecast.protocols.streams.topics import Topic
 
@@ -32,7 +32,7 @@ class Providing:
         draw = unit(self._streams, zlib.crc32(topic.name.encode()))
         return self._provide(topic, draw < 1 - (1 - self._probability) ** events)
 
-    def kept(self, events: Iterable[Sealed]) -> list[StreamEffect]:
+    def kept(self, events: Iterable[SignedEvent]) -> list[StreamEffect]:
         """Events were kept."""
         effects: list[StreamEffect] = []
         for sealed in events if self._probability else ():

@@ -5,15 +5,21 @@ since both agreed. What nobody has is given up, with all that waits for it.
 from collections.abc import Callable, Iterable
 
 from vinecast.core.events import Blame, Count
-from vinecast.core.streams import SetFloor
+from vinecast.core.log.streams import SetFloor
 from vinecast.protocols.streams.catch_up import LISTS, STEP, CatchUp
 from vinecast.protocols.streams.config import StreamsConfig
+from vinecast.protocols.streams.fetcher import MissingEvent, Wants
 from vinecast.protocols.streams.intake import Intake
-from vinecast.protocols.streams.messages import FindProviders, StreamEffect, StreamEvents, StreamListed, Told
+from vinecast.protocols.streams.messages import (
+    FindProviders,
+    StreamEffect,
+    StreamEvents,
+    StreamListed,
+    StreamStatus,
+)
 from vinecast.protocols.streams.pending import Waiting
 from vinecast.protocols.streams.standing import Standing
 from vinecast.protocols.streams.topics import Topic
-from vinecast.protocols.streams.wants import Want, Wants
 
 HOPELESS = 4096
 """Events that were given up and are remembered as such (ours)."""
@@ -155,7 +161,7 @@ class Seeking:
         """Whether an event is looked for."""
         return cid in self.wants
 
-    def reach(self, sender: int, topic: Topic, told: Told) -> list[StreamEffect]:
+    def reach(self, sender: int, topic: Topic, told: StreamStatus) -> list[StreamEffect]:
         """Look for what a peer has: its heads if they are near, else all since both agreed."""
         knows = self.intake.knows
         lacking = [h for h in told.heads if h not in self.wants and not knows(topic.name, h)]
@@ -237,11 +243,11 @@ class Seeking:
                 effects += self.lose(sender, now_us)
         return effects
 
-    def give_up(self, wants: Iterable[Want]) -> list[StreamEffect]:
+    def give_up(self, wants: Iterable[MissingEvent]) -> list[StreamEffect]:
         """These cannot be had."""
         return [effect for want in wants for effect in self._give_up(want)]
 
-    def _give_up(self, want: Want) -> list[StreamEffect]:
+    def _give_up(self, want: MissingEvent) -> list[StreamEffect]:
         if want.claimed:
             catch_up = self._catch_ups.get(want.topic)
             if catch_up is not None and catch_up.peer == want.hint:

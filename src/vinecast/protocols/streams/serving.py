@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from vinecast.core.blocks import CID_BYTES, is_cid
 from vinecast.core.events import Blame, Count, Send
-from vinecast.core.records import NUMBER_MAX
-from vinecast.core.seals import Sealed
-from vinecast.core.streams import Streams
+from vinecast.core.log.batch_signature import SignedEvent
+from vinecast.core.log.blocks import CID_BYTES, is_cid
+from vinecast.core.log.event_record import NUMBER_MAX
+from vinecast.core.log.streams import Streams
 from vinecast.protocols.streams.config import StreamsConfig
 from vinecast.protocols.streams.messages import (
     StreamEffect,
@@ -21,14 +21,14 @@ LISTED_BYTES = 40
 """What one content id in a list counts for."""
 
 
-def size_of(sealed: Sealed) -> int:
+def size_of(sealed: SignedEvent) -> int:
     """About how many bytes an event takes in a message."""
     return len(sealed.block) + len(sealed.seal.path) + 80
 
 
-def batches(events: Iterable[Sealed], size: int) -> Iterator[tuple[Sealed, ...]]:
+def batches(events: Iterable[SignedEvent], size: int) -> Iterator[tuple[SignedEvent, ...]]:
     """Events in messages of at most so many bytes, or of one event."""
-    batch: list[Sealed] = []
+    batch: list[SignedEvent] = []
     left = size
     for sealed in events:
         needed = size_of(sealed)
@@ -58,7 +58,7 @@ class Serving:
         """Send a peer what it wants, as far as it is kept."""
         if len(want.cids) > self._config.asked or not all(map(is_cid, want.cids)):
             return [Count("streams.refused question"), Blame(sender, "question over its limit")]
-        found: list[Sealed] = []
+        found: list[SignedEvent] = []
         missing: list[bytes] = []
         for cid in want.cids:
             sealed = self._streams.get(cid)
@@ -71,7 +71,7 @@ class Serving:
         return self._answer(sender, want.topic, found, missing)
 
     def _answer(
-        self, sender: int, topic: str, found: list[Sealed], missing: list[bytes]
+        self, sender: int, topic: str, found: list[SignedEvent], missing: list[bytes]
     ) -> list[StreamEffect]:
         answers = [StreamEvents(topic, batch) for batch in batches(found, self._config.batch_bytes)]
         if missing:

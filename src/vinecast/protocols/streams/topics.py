@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from vinecast.core.streams import Streams
-from vinecast.protocols.streams.messages import EARLIEST, NOW, Follow, Told
+from vinecast.core.log.streams import Streams
+from vinecast.protocols.streams.messages import EARLIEST, NOW, Follow, StreamStatus
 
 HEADS_TOLD = 64
 """Heads in one message (ours): four times what one event can merge."""
@@ -52,7 +52,7 @@ class Topic:
         """The height above which all is to be looked through again."""
         self.step = 1
         """How far below what is known the last catching up began."""
-        self.keepers: tuple[int, ...] = ()
+        self.replicas: tuple[int, ...] = ()
         self.contacts: dict[int, None] = {}
         self.tales: dict[int, Tale] = {}
         self.is_provided = False
@@ -93,7 +93,7 @@ class Topic:
         if len(self.contacts) > CONTACTS:
             del self.contacts[next(iter(self.contacts))]
 
-    def hear(self, peer: int, told: Told) -> None:
+    def hear(self, peer: int, told: StreamStatus) -> None:
         """A peer tells how far it has come."""
         self.tales.pop(peer, None)
         self.tales[peer] = Tale(told.height, told.floor, told.bottom)
@@ -145,7 +145,7 @@ class Topic:
         most = self.told_by_most()
         return most.floor > 0 and height <= most.height + 1
 
-    def telling(self, streams: Streams, turn: int) -> Told:
+    def telling(self, streams: Streams, turn: int) -> StreamStatus:
         """What to tell others."""
         heads = streams.state(self.name).heads
         if len(heads) > HEADS_TOLD:
@@ -153,4 +153,4 @@ class Topic:
             heads = (heads[first:] + heads[:first])[:HEADS_TOLD]
         lowest = streams.in_order(self.name, (0, b""), 1)
         bottom = lowest[0].sealed.record.height - 1 if lowest else self.floor
-        return Told(self.name, heads, self.height, self.floor, bottom)
+        return StreamStatus(self.name, heads, self.height, self.floor, bottom)

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from vinecast.core.arrays.suspicion import SuspicionMemory
+from vinecast.core.arrays.topic_overlap import Scratch
+from vinecast.core.arrays.view import Ages, Peers, size_of
 from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
-from vinecast.core.interest import Scratch
 from vinecast.core.machine import NOBODY
-from vinecast.core.silence import SilenceMemory
-from vinecast.core.view import Ages, Peers, size_of
 from vinecast.protocols.tman import rules
 from vinecast.protocols.tman.config import TManConfig
 from vinecast.protocols.tman.messages import TManAnswer, TManEcho, TManProfile, TManRequest
@@ -40,7 +40,7 @@ class TMan:
         seed: int,
         me: int,
         scratch: Scratch,
-        silence: SilenceMemory,
+        suspicion: SuspicionMemory,
         sample: Sample,
         select: Select,
         told_max: int,
@@ -64,7 +64,7 @@ class TMan:
         self._fans: tuple[set[int], set[int]] = set(), set()
         self._meet = meet if config.introduces else None
         self._scratch = scratch
-        self._silence = silence
+        self._suspicion = suspicion
         self._sample = sample
         self._select = select
         self._told_max = told_max + 1
@@ -126,10 +126,10 @@ class TMan:
     # The exchange of tables.
 
     def _known(self) -> int:
-        silence = self._silence
+        suspicion = self._suspicion
         return rules.gather_known(
-            self.me, self.peers, self.ages, *self._sample(), self.met, self.met_ages, silence.table, 0,
-            silence.cycle, self._scratch,
+            self.me, self.peers, self.ages, *self._sample(), self.met, self.met_ages, suspicion.table, 0,
+            suspicion.cycle, self._scratch,
         )  # fmt: skip
 
     def _told(self, count: int) -> tuple[Peers, Ages]:
@@ -162,9 +162,9 @@ class TMan:
 
     def _merge(self, sender: int, peers: Peers, ages: Ages) -> None:
         self._hear(sender)
-        silence, most = self._silence, self._told_max
+        suspicion, most = self._suspicion, self._told_max
         count = rules.gather_told(
-            sender, peers[:most], ages[:most], self.config.news_max, silence.table, 0, silence.cycle,
+            sender, peers[:most], ages[:most], self.config.news_max, suspicion.table, 0, suspicion.cycle,
             self._known(), self._scratch,
         )  # fmt: skip
         found = self._select(count)
@@ -175,9 +175,9 @@ class TMan:
     def exchange_profiles(self) -> list[Effect]:
         """Send the profile to the whole table, without those who were silent for too long (Algorithm 6)."""
         effects: list[Effect] = [SetTimer(PROFILE_TIMER, self.config.period_us)]
-        silence = self._silence
+        suspicion = self._suspicion
         lost = rules.drop_stale(
-            self.peers, self.ages, self.missed, self.config.threshold, silence.table, 0, silence.cycle
+            self.peers, self.ages, self.missed, self.config.threshold, suspicion.table, 0, suspicion.cycle
         )
         if lost:
             effects.append(Count("tman.stale", lost))
@@ -202,4 +202,4 @@ class TMan:
         return [Send(sender, TManEcho(profile.cycle, peers[named], ages[named]))]
 
     def _hear(self, sender: int) -> None:
-        rules.hear_from(self.peers, self.ages, self.missed, sender, self._silence.table, 0)
+        rules.hear_from(self.peers, self.ages, self.missed, sender, self._suspicion.table, 0)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vinecast.core.view import Ages, Peers
+from vinecast.core.arrays.view import Ages, Peers
 
 
 @dataclass(frozen=True, slots=True)

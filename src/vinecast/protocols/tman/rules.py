@@ -11,12 +11,12 @@ place tells whether, and where, it stood in the table before.
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.arrays.suspicion import Suspicion, believes, forgive, gather_believed, note
+from vinecast.core.arrays.topic_overlap import Scratch, begin_gathering, gather, gather_one
+from vinecast.core.arrays.view import AGE_MAX, Ages, Peers, size_of
 from vinecast.core.draws import below, purpose, stream
-from vinecast.core.interest import Scratch, begin_gathering, gather, gather_one
 from vinecast.core.machine import NOBODY
 from vinecast.core.rule import rule
-from vinecast.core.silence import Silence, believes, forgive, gather_believed, note
-from vinecast.core.view import AGE_MAX, Ages, Peers, size_of
 
 MISSED_MAX = 255
 
@@ -45,7 +45,7 @@ def gather_known(
     sample_ages: Ages,
     met: Peers,
     met_ages: Ages,
-    silence: Silence,
+    suspicion: Suspicion,
     row: int,
     cycle: int,
     scratch: Scratch,
@@ -57,8 +57,8 @@ def gather_known(
     count = begin_gathering(scratch)
     scratch.seen[me] = scratch.stamp[0]
     count = gather(scratch, count, peers, ages)
-    count = gather_believed(scratch, count, sample_peers, sample_ages, silence, row, cycle)
-    return gather_believed(scratch, count, met, met_ages, silence, row, cycle)
+    count = gather_believed(scratch, count, sample_peers, sample_ages, suspicion, row, cycle)
+    return gather_believed(scratch, count, met, met_ages, suspicion, row, cycle)
 
 
 @rule
@@ -67,7 +67,7 @@ def gather_told(
     new_peers: Peers,
     new_ages: Ages,
     news_max: int,
-    silence: Silence,
+    suspicion: Suspicion,
     row: int,
     cycle: int,
     count: int,
@@ -77,7 +77,7 @@ def gather_told(
     count = gather_one(scratch, count, sender, 0)
     for i in range(new_peers.size):
         peer, age = int(new_peers[i]), int(new_ages[i])
-        if peer != NOBODY and age <= news_max and believes(silence, row, cycle, peer, age):
+        if peer != NOBODY and age <= news_max and believes(suspicion, row, cycle, peer, age):
             count = gather_one(scratch, count, peer, age)
     return count
 
@@ -112,9 +112,9 @@ def keep(peers: Peers, ages: Ages, missed: Missed, scratch: Scratch, found: int)
 
 
 @rule
-def hear_from(peers: Peers, ages: Ages, missed: Missed, peer: int, silence: Silence, row: int) -> None:
+def hear_from(peers: Peers, ages: Ages, missed: Missed, peer: int, suspicion: Suspicion, row: int) -> None:
     """A neighbour was heard from: it is fresh again (Algorithm 7, line 3)."""
-    forgive(silence, row, peer)
+    forgive(suspicion, row, peer)
     for slot in range(peers.size):
         if peers[slot] == peer:
             ages[slot] = missed[slot] = 0
@@ -142,7 +142,7 @@ def offer(peers: Peers, ages: Ages, missed: Missed, offered: Peers, offered_ages
 
 @rule
 def drop_stale(
-    peers: Peers, ages: Ages, missed: Missed, threshold: int, silence: Silence, row: int, cycle: int
+    peers: Peers, ages: Ages, missed: Missed, threshold: int, suspicion: Suspicion, row: int, cycle: int
 ) -> int:
     """Take out, and remember as silent, who missed too many profiles; count one more for all others.
 
@@ -153,7 +153,7 @@ def drop_stale(
     for slot in range(size):
         peer, age, misses = int(peers[slot]), int(ages[slot]), int(missed[slot])
         if misses > threshold:
-            note(silence, row, peer, cycle)
+            note(suspicion, row, peer, cycle)
             continue
         peers[kept], ages[kept], missed[kept] = peer, min(age + 1, AGE_MAX), min(misses + 1, MISSED_MAX)
         kept += 1

@@ -10,13 +10,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from vinecast.core.arrays.profiles import Profiles
+from vinecast.core.arrays.suspicion import SuspicionMemory
+from vinecast.core.arrays.topic_overlap import WANTED_MAX, Scratch, begin_gathering, gather, gather_one
 from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
 from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
-from vinecast.core.interest import WANTED_MAX, Scratch, begin_gathering, gather, gather_one
+from vinecast.core.exchange import Turn
 from vinecast.core.machine import NOBODY, SECOND_US
-from vinecast.core.profiles import Profiles
-from vinecast.core.silence import SilenceMemory
 from vinecast.protocols.vicinity import rules
 from vinecast.protocols.vicinity.rules import Ages, Peers
 
@@ -81,7 +82,7 @@ class Vicinity:
         others: Callable[[int], int],
         first_after_us: int = 0,
         on_silence: Callable[[int], object] = lambda peer: None,
-        silence: SilenceMemory | None = None,
+        suspicion: SuspicionMemory | None = None,
     ) -> None:
         self.config = config
         self.seed = seed
@@ -95,7 +96,7 @@ class Vicinity:
         self._others = others
         self._first_after_us = first_after_us
         self._on_silence = on_silence
-        self._silence = silence or SilenceMemory()
+        self._suspicion = suspicion or SuspicionMemory()
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
@@ -126,10 +127,9 @@ class Vicinity:
         return self._others(gather(scratch, begin_gathering(scratch), self.peers, self.ages))
 
     def _select(self, target: int, cycle: int, count: int, most: int) -> int:
-        table, wanted = self.profiles.table, self.config.wanted
-        return rules.select_best(
-            target, self.seed, cycle, wanted, count, most, table, self._scratch, rules.NOTHING_KNOWN
-        )
+        table, turn = self.profiles.table, Turn(self.seed, cycle, self.me, target)
+        known, wanted = rules.NOTHING_KNOWN, self.config.wanted
+        return rules.select_best(turn, wanted, count, most, table, self._scratch, known)
 
     def _chosen(self, found: int) -> tuple[Peers, Ages]:
         peers, ages = np.empty(found, dtype=np.int32), np.empty(found, dtype=np.uint16)
@@ -140,7 +140,7 @@ class Vicinity:
         effects: list[Effect] = [SetTimer(TIMER, self.config.period_us)]
         if self.partner != NOBODY:
             effects.append(Count("vicinity.silent"))
-            self._silence.note(self.partner)
+            self._suspicion.note(self.partner)
             self._on_silence(self.partner)
         self.cycle += 1
         count = self._gather()
@@ -170,9 +170,9 @@ class Vicinity:
     def _merge(self, sender: int, cycle: int, peers: Peers, ages: Ages) -> None:
         most, scratch = self.config.gossip_size, self._scratch
         rules.hear_from(self.peers, self.ages, sender)
-        self._silence.forgive(sender)
+        self._suspicion.forgive(sender)
         count = gather(scratch, begin_gathering(scratch), self.peers, self.ages)
         count = gather_one(scratch, count, sender, 0)
-        count = self._silence.gather(scratch, count, peers[:most], ages[:most])
+        count = self._suspicion.gather(scratch, count, peers[:most], ages[:most])
         found = self._select(self.me, cycle, count, self.config.view_size)
         rules.keep(self.peers, self.ages, scratch, found)

@@ -7,9 +7,9 @@ come as flat arrays; where they come from (the other layers' views, a message) i
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.draws import purpose, stream
-from vinecast.core.index import Index
-from vinecast.core.interest import (
+from vinecast.core.arrays.index import Index
+from vinecast.core.arrays.profiles import Table
+from vinecast.core.arrays.topic_overlap import (
     COVERED_MAX,
     Scratch,
     lack_of,
@@ -21,9 +21,7 @@ from vinecast.core.interest import (
     worth_by_sets,
     worth_of_one,
 )
-from vinecast.core.profiles import Table
-from vinecast.core.rule import rule
-from vinecast.core.view import (
+from vinecast.core.arrays.view import (
     AGE_MAX,
     Ages,
     Peers,
@@ -35,6 +33,9 @@ from vinecast.core.view import (
     take_oldest,
     write_out,
 )
+from vinecast.core.draws import purpose, stream
+from vinecast.core.exchange import Turn
+from vinecast.core.rule import rule
 
 __all__ = [
     "AGE_MAX",
@@ -61,22 +62,15 @@ NOTHING_KNOWN: Worths = np.zeros(0, dtype=np.uint64)
 
 @rule
 def select_best(
-    target: int,
-    seed: int,
-    cycle: int,
-    wanted: int,
-    count: int,
-    most: int,
-    table: Table,
-    scratch: Scratch,
-    known: Worths,
+    turn: Turn, wanted: int, count: int, most: int, table: Table, scratch: Scratch, known: Worths
 ) -> int:
-    """The ``most`` candidates that are worth most to ``target``, best first (S0 §5.2); how many there are.
+    """The ``most`` candidates that are worth most to the target, best first (S0 §5.2); how many there are.
 
     The candidates are the first ``count`` of the scratch; ``scratch.best`` receives the places of the chosen
     among them. The target itself is left out. Equal worth is ordered by a keyed draw.
     known: [place], what the first of the candidates are worth, as far as somebody has asked already
     """
+    target = int(turn.target)
     rows = slice(table.beg[target], table.beg[target] + table.cnt[target])
     own, coverage, classes = table.topics[rows], table.coverage[rows], 0
     small = scratch.sets.tastes.shape[0] > 0
@@ -84,7 +78,7 @@ def select_best(
         classes = sort_lacks(scratch, own, coverage, wanted)
     else:
         mark_lacks(scratch.mark, own, coverage, wanted)
-    key = stream(seed, _TIES, cycle, target)
+    key = stream(turn.seed, _TIES, turn.cycle, target)
     found = 0
     for place in range(count):
         peer = int(scratch.peers[place])
@@ -107,19 +101,12 @@ def select_best(
 
 @rule
 def select_best_of(
-    index: Index,
-    target: int,
-    seed: int,
-    cycle: int,
-    wanted: int,
-    count: int,
-    most: int,
-    table: Table,
-    scratch: Scratch,
+    index: Index, turn: Turn, wanted: int, count: int, most: int, table: Table, scratch: Scratch
 ) -> int:
     """The same as ``select_best``, with an index that lists the candidates by the target's topics."""
+    target = int(turn.target)
     if table.cnt[target] > COVERED_MAX:  # sums could spill from class to class
-        return select_best(target, seed, cycle, wanted, count, most, table, scratch, index.worth[:0])
+        return select_best(turn, wanted, count, most, table, scratch, index.worth[:0])
     begin, end = int(table.beg[target]), int(table.beg[target]) + int(table.cnt[target])
     own, base = table.topics[begin:end], int(index.state[0])
     for number in range(index.state[1]):
@@ -130,7 +117,7 @@ def select_best_of(
         for i in range(index.begin[at], index.begin[at + 1]):
             index.worth[index.member[i]] += value
     mark_lacks(scratch.mark, own, table.coverage[begin:end], wanted)
-    key = stream(seed, _TIES, cycle, target)
+    key = stream(turn.seed, _TIES, turn.cycle, target)
     found = 0
     for place in range(count):
         peer = int(scratch.peers[place])

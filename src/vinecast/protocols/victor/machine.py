@@ -12,14 +12,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.arrays.regularity import Patterns
+from vinecast.core.arrays.suspicion import SuspicionMemory
+from vinecast.core.arrays.topic_overlap import Scratch, begin_gathering, gather_one, leave_out
+from vinecast.core.arrays.view import Ages, Peers, hear_from, keep, remove, take_oldest, write_out
 from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
 from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
-from vinecast.core.interest import Scratch, begin_gathering, gather_one, leave_out
 from vinecast.core.machine import NOBODY, SECOND_US
-from vinecast.core.regularity import Patterns
-from vinecast.core.silence import SilenceMemory
-from vinecast.core.view import Ages, Peers, hear_from, keep, remove, take_oldest, write_out
 from vinecast.protocols.victor import rules
 from vinecast.protocols.victor.rules import Scores, make_buckets
 
@@ -89,7 +89,7 @@ class Victor:
         utility: Utility,
         first_after_us: int = 0,
         on_silence: Callable[[int], object] = lambda peer: None,
-        silence: SilenceMemory | None = None,
+        suspicion: SuspicionMemory | None = None,
     ) -> None:
         self.config = config
         self.seed = seed
@@ -108,7 +108,7 @@ class Victor:
         self._utility = utility
         self._first_after_us = first_after_us
         self._on_silence = on_silence
-        self._silence = silence or SilenceMemory()
+        self._suspicion = suspicion or SuspicionMemory()
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``. In which slot the node is, it is told by ``turn_to``."""
@@ -172,9 +172,9 @@ class Victor:
 
     def _gather_news(self, count: int, peers: Peers, ages: Ages) -> int:
         """… who is regular now, and not known to be silent."""
-        silence, regular = self._silence, self._patterns.regular
+        suspicion, regular = self._suspicion, self._patterns.regular
         return rules.gather_news(
-            self._scratch, count, peers, ages, self.slot, regular, silence.table, 0, silence.cycle
+            self._scratch, count, peers, ages, self.slot, regular, suspicion.table, 0, suspicion.cycle
         )
 
     def _gather_me(self, count: int) -> int:
@@ -195,7 +195,7 @@ class Victor:
         effects: list[Effect] = [SetTimer(TIMER, self.config.period_us)]
         if self.partner != NOBODY:
             effects.append(Count("victor.silent"))
-            self._silence.note(self.partner)
+            self._suspicion.note(self.partner)
             self._on_silence(self.partner)
             self.partner = NOBODY
         self.cycle += 1
@@ -239,7 +239,7 @@ class Victor:
     def _merge(self, sender: int, cycle: int, peers: Peers, ages: Ages) -> None:
         scratch = self._scratch
         hear_from(self.peers, self.ages, sender)
-        self._silence.forgive(sender)
+        self._suspicion.forgive(sender)
         count = self._gather(begin_gathering(scratch), self.slot, self.peers, self.ages)
         if self._patterns.regular[sender, self.slot]:
             count = gather_one(scratch, count, sender, 0)

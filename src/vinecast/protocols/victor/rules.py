@@ -1,8 +1,8 @@
 """Victor's decisions, over one node's view, buckets and consider sets.
 
 The view is the bucket of the present slot: ``peers`` and ``ages`` [place], packed at the front. The buckets
-of all slots lie in ``Buckets``; that of the present slot is taken up when the slot begins and put back when
-it ends. Beside each lies its consider set: peers that were met in other slots.
+of all slots lie in ``SlotBuckets``; that of the present slot is taken up when the slot begins and put back
+when it ends. Beside each lies its consider set: peers that were met in other slots.
 """
 
 from typing import NamedTuple
@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vinecast.core.arrays.suspicion import Suspicion, believes
+from vinecast.core.arrays.topic_overlap import Scratch, gather_one
+from vinecast.core.arrays.view import Ages, Peers, insert_best
 from vinecast.core.draws import purpose, stream
-from vinecast.core.interest import Scratch, gather_one
 from vinecast.core.machine import NOBODY
 from vinecast.core.rule import rule
-from vinecast.core.silence import Silence, believes
-from vinecast.core.view import Ages, Peers, insert_best
 
 _TIES = purpose("victor.ties")
 
@@ -23,7 +23,7 @@ Regular = NDArray[np.bool_]
 Scores = NDArray[np.uint64]
 
 
-class Buckets(NamedTuple):
+class SlotBuckets(NamedTuple):
     """One node's: all [slot, place], ``next_place`` [slot]. A population's have an axis for nodes before."""
 
     peers: Peers
@@ -35,10 +35,10 @@ class Buckets(NamedTuple):
     """Where the next one goes that is put aside."""
 
 
-def make_buckets(shape: tuple[int, ...], places: int) -> Buckets:
+def make_buckets(shape: tuple[int, ...], places: int) -> SlotBuckets:
     """Empty buckets; shape: (slots,) or (nodes, slots)"""
     full = (*shape, places)
-    return Buckets(
+    return SlotBuckets(
         peers=np.full(full, NOBODY, dtype=np.int32),
         ages=np.zeros(full, dtype=np.uint16),
         aside_peers=np.full(full, NOBODY, dtype=np.int32),
@@ -85,14 +85,14 @@ def gather_news(
     ages: Ages,
     slot: int,
     regular: Regular,
-    silence: Silence,
+    suspicion: Suspicion,
     row: int,
     cycle: int,
 ) -> int:
     """… without those that the node has found silent, and of whom this is no news."""
     for i in range(peers.size):
         peer, age = int(peers[i]), int(ages[i])
-        if peer != NOBODY and regular[peer, slot] and believes(silence, row, cycle, peer, age):
+        if peer != NOBODY and regular[peer, slot] and believes(suspicion, row, cycle, peer, age):
             count = gather_one(scratch, count, peer, age)
     return count
 

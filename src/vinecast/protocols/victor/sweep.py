@@ -10,16 +10,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.interest import Scratch, begin_gathering, gather_one, leave_out
+from vinecast.core.arrays.profiles import Table
+from vinecast.core.arrays.regularity_overlap import score_regular
+from vinecast.core.arrays.suspicion import Suspicion, forgive, note
+from vinecast.core.arrays.topic_overlap import Scratch, begin_gathering, gather_one, leave_out
+from vinecast.core.arrays.view import Ages, Peers, hear_from, keep, remove, take_oldest, write_out
 from vinecast.core.machine import NOBODY
-from vinecast.core.profiles import Table
-from vinecast.core.regularity_interest import score_regular
 from vinecast.core.rule import rule
-from vinecast.core.silence import Silence, forgive, note
 from vinecast.core.sweep import UNANSWERED
-from vinecast.core.view import Ages, Peers, hear_from, keep, remove, take_oldest, write_out
 from vinecast.protocols.victor import rules
-from vinecast.protocols.victor.rules import Buckets, Regular, Scores
+from vinecast.protocols.victor.rules import Regular, Scores, SlotBuckets
 
 Online = NDArray[np.bool_]
 Packed = NDArray[np.uint64]
@@ -38,13 +38,13 @@ class Views(NamedTuple):
     """[node, slot]"""
     packed: Packed
     """[node, word], the same as sets of slots"""
-    silence: Silence
+    suspicion: Suspicion
     online: Online
     cycles: NDArray[np.int32]
     """[node]"""
 
 
-class Room(NamedTuple):
+class VictorMemory(NamedTuple):
     """Working memory of one thread."""
 
     scratch: Scratch
@@ -52,9 +52,9 @@ class Room(NamedTuple):
     """[candidate]"""
 
 
-def make_room(scratch: Scratch) -> Room:
+def make_room(scratch: Scratch) -> VictorMemory:
     """Beside a scratch."""
-    return Room(scratch, np.zeros(scratch.peers.size, dtype=np.uint64))
+    return VictorMemory(scratch, np.zeros(scratch.peers.size, dtype=np.uint64))
 
 
 @rule
@@ -69,7 +69,7 @@ def _select(
 @rule
 def enter_slot(
     views: Views,
-    buckets: Buckets,
+    buckets: SlotBuckets,
     before: NDArray[np.int32],
     rounds: NDArray[np.int32],
     slot: int,
@@ -77,7 +77,7 @@ def enter_slot(
     seed: int,
     wanted: int,
     table: Table,
-    room: Room,
+    room: VictorMemory,
     begin: int,
     end: int,
 ) -> None:
@@ -115,13 +115,13 @@ def enter_slot(
 @rule
 def prepare_requests(
     views: Views,
-    buckets: Buckets,
+    buckets: SlotBuckets,
     slot: int,
     seed: int,
     wanted: int,
     gossip_size: int,
     table: Table,
-    room: Room,
+    room: VictorMemory,
     mail_peers: Peers,
     mail_ages: Ages,
     mail_count: NDArray[np.int16],
@@ -146,13 +146,13 @@ def prepare_requests(
             views.sample_ages[p],
             slot,
             regular,
-            views.silence,
+            views.suspicion,
             p,
             cycle,
         )
         count = rules.gather_news(
             scratch, count, buckets.aside_peers[p, slot], buckets.aside_ages[p, slot], slot, regular,
-            views.silence, p, cycle,
+            views.suspicion, p, cycle,
         )  # fmt: skip
         rules.clear_aside(buckets.aside_peers[p], slot)
         found = _select(p, seed, cycle, wanted, count, peers.size, table, views.packed, scratch, scores)
@@ -179,18 +179,18 @@ def merge_entries(
     new_peers: Peers,
     new_ages: Ages,
     table: Table,
-    room: Room,
+    room: VictorMemory,
 ) -> None:
     """Keep the best of the view, of the one who was heard, and of what it sent."""
     scratch, scores, regular = room.scratch, room.scores, views.regular
     peers, ages = views.peers[p], views.ages[p]
     hear_from(peers, ages, sender)
-    forgive(views.silence, p, sender)
+    forgive(views.suspicion, p, sender)
     count = rules.gather_regular(scratch, begin_gathering(scratch), peers, ages, slot, regular)
     if regular[sender, slot]:
         count = gather_one(scratch, count, sender, 0)
     now = int(views.cycles[p])
-    count = rules.gather_news(scratch, count, new_peers, new_ages, slot, regular, views.silence, p, now)
+    count = rules.gather_news(scratch, count, new_peers, new_ages, slot, regular, views.suspicion, p, now)
     found = _select(p, seed, cycle, wanted, count, peers.size, table, views.packed, scratch, scores)
     keep(peers, ages, scratch, found)
 
@@ -203,7 +203,7 @@ def answer_requests(
     wanted: int,
     gossip_size: int,
     table: Table,
-    room: Room,
+    room: VictorMemory,
     mail_peers: Peers,
     mail_ages: Ages,
     mail_count: NDArray[np.int16],
@@ -227,8 +227,8 @@ def answer_requests(
             leave_out(scratch, mail_peers[p, :asked])
             count = rules.gather_regular(scratch, count, views.peers[q], views.ages[q], slot, regular)
             count = rules.gather_news(
-                scratch, count, views.sample_peers[q], views.sample_ages[q], slot, regular, views.silence, q,
-                int(views.cycles[q]),
+                scratch, count, views.sample_peers[q], views.sample_ages[q], slot, regular, views.suspicion,
+                q, int(views.cycles[q]),
             )  # fmt: skip
             if regular[q, slot]:
                 count = gather_one(scratch, count, q, 0)
@@ -260,7 +260,7 @@ def merge_answers(
     seed: int,
     wanted: int,
     table: Table,
-    room: Room,
+    room: VictorMemory,
     mail_peers: Peers,
     mail_ages: Ages,
     mail_count: NDArray[np.int16],
@@ -289,4 +289,4 @@ def remove_silent(views: Views, silent: Peers, begin: int, end: int) -> None:
     for p in range(begin, end):
         if views.online[p] and silent[p] != NOBODY:
             remove(views.peers[p], views.ages[p], int(silent[p]))
-            note(views.silence, p, int(silent[p]), int(views.cycles[p]))
+            note(views.suspicion, p, int(silent[p]), int(views.cycles[p]))

@@ -1,0 +1,1 @@
+"""Benchmarks: speed and memory, next to our targets and to what a user would pick instead."""

@@ -1,0 +1,1 @@
+"""The claims of S2 ch. 4."""

@@ -1,0 +1,1 @@
+"""What applications use: Node, SyncNode, subscriptions, receipts, topics, schemas, settings."""

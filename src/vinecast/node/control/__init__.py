@@ -1,0 +1,1 @@
+"""The control socket: how programs on the same machine use a running node."""

@@ -1,0 +1,1 @@
+"""What drives a peer: the loop, the clock, timers, bootstrap, configuration."""

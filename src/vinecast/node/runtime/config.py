@@ -1,0 +1,35 @@
+"""The settings of a live node."""
+
+from dataclasses import dataclass, field
+
+from vinecast.core.errors import InputError
+from vinecast.core.log.batch_signature import SEAL_BYTES_MAX
+from vinecast.core.log.event_record import BLOCK_BYTES_MAX
+from vinecast.core.log.retention import Retention
+from vinecast.node.storage.store import StoreConfig
+from vinecast.node.storage.streams_store import StreamStoreConfig
+from vinecast.node.transport.interface import TransportConfig
+from vinecast.peer.config import PeerConfig
+
+STREAM_BYTES = 1 << 30
+"""Of one topic's stream on one node, if nothing else is set (ours)."""
+EVENT_BYTES_MAX = BLOCK_BYTES_MAX + SEAL_BYTES_MAX + 64
+"""The largest frame that an event can need."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig(PeerConfig):
+    """What can be set of a node: its peer's settings, how much it keeps, and how it is connected."""
+
+    retention: Retention = field(default_factory=lambda: Retention(bytes=STREAM_BYTES))
+    """How much of the stream of each topic is kept."""
+    transport: TransportConfig = field(default_factory=TransportConfig)
+    store: StoreConfig = field(default_factory=StoreConfig)
+    streams: StreamStoreConfig = field(default_factory=StreamStoreConfig)
+
+    def __post_init__(self) -> None:
+        PeerConfig.__post_init__(self)  # super() does not work in a dataclass with slots
+        if self.transport.frame_bytes_max < EVENT_BYTES_MAX:
+            raise InputError(
+                f"transport.frame_bytes_max must have room for an event: {EVENT_BYTES_MAX:,} bytes"
+            )

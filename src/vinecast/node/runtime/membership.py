@@ -1,0 +1,156 @@
+"""The application's side of the driver: taking part in topics, and how the node stands in them."""
+
+import abc
+from collections.abc import Iterable
+from typing import Any
+
+from vinecast.core.events import Event, Subscribe, Unsubscribe
+from vinecast.core.log.batch_signature import SignedEvent
+from vinecast.core.machine import NOBODY
+from vinecast.node.transport.interface import Transport
+from vinecast.peer.routers.router import Router
+from vinecast.peer.streams.durable_runtime import DurableRuntime
+from vinecast.peer.table.peer_table import ME, PeerTable
+from vinecast.peer.volatile_events import VolatileEvents
+from vinecast.peer.wire.messages import CARD_BYTES_MAX, names_bytes
+from vinecast.protocols.streams import NOW
+
+
+class TopicMembership(abc.ABC):
+    """What ``Driver`` offers to the application."""
+
+    peer_table: PeerTable
+    system: Router
+    events: VolatileEvents
+    streams: DurableRuntime
+    transport: Transport
+    _followed: set[str]
+    """Topics that it takes part in, and whose streams it reads."""
+    _wanted: set[str]
+    """Names that only ask for events: filters, and topics of schemas of which all is wanted."""
+
+    @abc.abstractmethod
+    def handle(self, event: Event) -> None:
+        """Let the machine handle something, and do what it asks for."""
+
+    @abc.abstractmethod
+    def _renew(self, topics: Iterable[str]) -> None:
+        """Write a new card with these topics."""
+
+    def recall(self, sessions: Iterable[tuple[int, int]]) -> None:
+        """Before the start: when the node was on line before, by its log."""
+        self.system.recall(sessions)
+
+    def regularity(self) -> dict[str, Any]:
+        """When the node is on line, as far as its log tells; nothing where that does not matter."""
+        return self.system.regularity()
+
+    @property
+    def by_content(self) -> bool:
+        """Whether its system routes events by content."""
+        return self.system.carrier.by_content
+
+    def routing(self) -> dict[str, Any]:
+        """How many names it asks for by content; nothing where its system does not route by that."""
+        return {"filters": len(self._wanted)} if self.by_content else {}
+
+    def subscribe(self, topics: Iterable[str], start: str = NOW) -> list[str]:
+        """Take part in these topics, and read their streams from NOW or from the EARLIEST event on; those for
+        which there was room."""
+        added = self._take_up(topics)
+        self._followed.update(added)
+        for topic in added:
+            self.streams.follow(topic, start)
+        return added
+
+    def unsubscribe(self, topic: str) -> None:
+        """Leave a topic."""
+        if topic in self._followed:
+            self._followed.discard(topic)
+            self.streams.unfollow(topic)
+            number = self.peer_table.topics.number_of(topic)
+            if topic in self._wanted and number is not None:  # not for its stream, which has left it
+                self.handle(Subscribe(number))
+            self._give_up(topic)
+
+    def want(self, names: Iterable[str], no_longer: Iterable[str] = ()) -> set[str]:
+        """Have events brought that these names ask for, filters and topics, and no longer those of others; no
+        stream is followed. Those for which there was room."""
+        for name in no_longer:
+            self._wanted.discard(name)
+            self._give_up(name)
+        added = set(self._take_up(names))
+        self._wanted |= added
+        return added
+
+    def _take_up(self, names: Iterable[str]) -> list[str]:
+        """Subscribe to these, with one new card for all; those for which there was room."""
+        mine, added = set(self.peer_table.names_of(ME)), []
+        room = CARD_BYTES_MAX - names_bytes(mine)
+        for name in dict.fromkeys(names):
+            if name in mine:
+                added.append(name)
+                continue
+            size = names_bytes((name,))
+            number = self.peer_table.topics.take(name) if size <= room else None
+            if number is None:
+                continue
+            self.handle(Subscribe(number))
+            if self.system.subscribes(number):
+                self.peer_table.take_up(number)  # what the profile now uses of the number is what we took
+                room -= size
+                added.append(name)
+            else:
+                self.peer_table.topics.leave(number)
+        if not mine.issuperset(added):
+            self._renew(mine.union(added))
+        return added
+
+    def _give_up(self, name: str) -> None:
+        """Leave a topic or a filter, unless it is still of use."""
+        number = self.peer_table.topics.number_of(name)
+        if number is not None and name not in self._wanted and name not in self._followed:
+            self.handle(Unsubscribe(number))
+            self.system.keep_topic(number)
+            self.peer_table.give_up(number)
+            self._renew(set(self.peer_table.names_of(ME)) - {name})
+
+    def publish(self, hand: Iterable[SignedEvent]) -> list[int]:
+        """Send events of one's own, outside of streams, on their way; how many peers each was handed to."""
+        return self.events.publish(hand)
+
+    def search(self, topic: str) -> bool:
+        """Where nobody is known to whom an event on a topic could be handed, search for one; whether to wait
+        a moment for what comes of it."""
+        return self.system.search(topic)
+
+    def subscribes(self, topic: str) -> bool:
+        """Whether the node takes part in a topic."""
+        return topic in self._followed
+
+    def is_ready(self, topic: str) -> bool:
+        """Whether an event on a topic would reach this node."""
+        number = self.peer_table.topics.number_of(topic)
+        return number is not None and self.system.is_ready(number)
+
+    def is_alone(self, topic: str) -> bool:
+        """Whether nobody else is known who takes part in a topic."""
+        number = self.peer_table.topics.number_of(topic)
+        return number is None or self.system.is_alone(number)
+
+    def neighbours(self) -> dict[str, tuple[bytes, bytes]]:
+        """Topic → the ids of those next to the node in it, below and above; empty where there is nobody."""
+        found = {}
+        for name in self.peer_table.topics_of(ME):
+            topic = self.peer_table.topics.number_of(name)
+            if topic is None:
+                continue
+            nearest = self.system.neighbours(topic)
+            lower, higher = (b"" if peer == NOBODY else self.peer_table.id_of(peer) for peer in nearest)
+            found[name] = lower, higher
+        return found
+
+    def is_crowded(self, topic: str, above: float) -> bool:
+        """Whether a linked peer that events of a topic may go to has a queue fuller than that, 0 … 1."""
+        numbers = map(self.peer_table.number_of, self.transport.crowded(above))
+        return any(number != NOBODY and self.system.leads_to(topic, number) for number in numbers)

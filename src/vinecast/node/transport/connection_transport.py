@@ -1,0 +1,300 @@
+"""All of a transport but the way bytes travel: dialling, accepting, sending, and looking after links."""
+
+import abc
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from vinecast.core.errors import Bug, InputError, RemoteError
+from vinecast.node.transport.connection import Connection, State
+from vinecast.node.transport.interface import (
+    IDLE,
+    LEAVING,
+    LOST,
+    PROTOCOL_VERSIONS,
+    ConnectionInfo,
+    Handler,
+    TransportConfig,
+)
+from vinecast.node.transport.sessions import PeerSession, Sessions
+from vinecast.peer.address import Address
+from vinecast.peer.identity import Identity, NodeId
+from vinecast.peer.wire.frames import HEAD_BYTES
+from vinecast.peer.wire.handshake import DEFAULT_SYSTEM, MISBEHAVED, OWN_IDENTITY
+
+
+class ConnectionTransport(Sessions):
+    """A transport over byte streams. What kind of streams, subclasses say."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        listen: Address,
+        network: str,
+        config: TransportConfig | None = None,
+        *,
+        advertise: Address | None = None,
+        system: str = DEFAULT_SYSTEM,
+        versions: tuple[int, int] = PROTOCOL_VERSIONS,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        super().__init__(
+            identity,
+            listen,
+            network,
+            config,
+            advertise=advertise,
+            system=system,
+            versions=versions,
+            jitter=jitter,
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._turns = asyncio.Semaphore(self.config.dials_max)
+        self._empty = asyncio.Event()
+        self._ticked_at = 0.0
+        self._ticker: asyncio.TimerHandle | None = None
+
+    # What subclasses do.
+
+    @abc.abstractmethod
+    async def _listen(self, listen: Address) -> Address:
+        """Begin to accept: call ``_accept`` for each connection, then connect the link to its stream."""
+
+    @abc.abstractmethod
+    async def _unlisten(self) -> None:
+        """Accept no more."""
+
+    @abc.abstractmethod
+    async def _open(self, address: Address, link: Connection) -> None:
+        """Connect the link to a stream to that address, or raise RemoteError."""
+
+    # What the node does.
+
+    async def start(self, handler: Handler) -> Address:
+        """Listen; return where."""
+        if self._handler is not None:
+            raise Bug("a transport starts once")
+        self._handler = handler
+        address = await self._listen(self._listen_at)
+        self._listen_at = address
+        self._ticked_at = asyncio.get_running_loop().time()
+        self._schedule_tick()
+        return address
+
+    async def connect(self, address: Address, peer: NodeId | None = None) -> NodeId:
+        """Make a link to whoever answers there (or to that peer only). RemoteError when nobody does."""
+        if self._closing or self._handler is None:
+            raise RemoteError("the transport is closed")
+        if sum(link.dialled for link in self._links) >= self.config.dialled_max:
+            raise RemoteError("too many connections")
+        link = Connection(self, self.config, self._handler.on_frame, address.host, True, peer)
+        self._links.add(link)
+        try:
+            async with asyncio.timeout(self.config.dial_s):
+                await self._open(address, link)
+                await link.welcome
+        except (RemoteError, TimeoutError) as error:
+            reason = str(error) or "no answer in time"
+            link.drop(reason)
+            raise RemoteError(reason) from None
+        finally:
+            if not link.connected:
+                link.drop("could not connect")
+                self.gone(link)
+        if link.state is State.DOWN and not link.was_up:
+            raise RemoteError(link.reason)
+        return link.peer
+
+    def send(self, peer: NodeId, address: Address | None, frame: bytes) -> bool:
+        """Queue a frame, dialling the peer if need be; False when it cannot be queued."""
+        link = self._up.get(peer)
+        if link is None:
+            return self._send_later(peer, address, frame)
+        if link.send(frame):
+            return True
+        self.counters["dropped: queue full"] += 1
+        return False
+
+    def shun(self, peer: NodeId) -> None:
+        """End the conversation with a peer that misbehaves, and begin no other for a while."""
+        self._shunned.add(peer, asyncio.get_running_loop().time())
+        entry = self._peers.get(peer)
+        for link in list(entry.links) if entry is not None else ():
+            link.refuse(MISBEHAVED)
+
+    def cut(self) -> int:
+        """Break all links, as a network does that fails; how many there were."""
+        links = list(self._up.values())
+        for link in links:
+            link.drop(LOST)
+        return len(links)
+
+    def pressure(self, peer: NodeId) -> float:
+        """How full the peer's queue is, 0 … 1."""
+        link = self._up.get(peer)
+        if link is not None:
+            return link.pressure()
+        entry = self._peers.get(peer)
+        return entry.waiting_bytes / self.config.queue_bytes_max if entry is not None else 0.0
+
+    def crowded(self, above: float) -> list[NodeId]:
+        """The linked peers whose queues are fuller than that, 0 … 1."""
+        bound = above * self.config.queue_bytes_max
+        return [peer for peer, link in self._up.items() if link.queue.queued_bytes > bound]
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Wait until the peers have everything that was queued so far; whether they do."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        dials = list(self._tasks)
+        if dials:
+            await asyncio.wait(dials, timeout=timeout_s)
+        confirmed = [link.confirmed() for link in self._up.values()]
+        if confirmed:
+            await asyncio.wait(confirmed, timeout=max(0.0, until - loop.time()))
+        return all(dial.done() for dial in dials) and all(x.done() and x.result() for x in confirmed)
+
+    async def close(self) -> None:
+        """Send what is queued, take leave of everybody, and stop."""
+        if self._closing:
+            return
+        self._closing = True
+        if self._ticker is not None:
+            self._ticker.cancel()
+        await self._unlisten()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+        for link in list(self._links):
+            if link.state is not State.LEAVING:
+                self._retire(link, LEAVING)
+        await self._until_empty(self.config.close_s + 0.5)
+        for link in list(self._links):
+            link.drop(LEAVING)
+        await self._until_empty(1.0)
+
+    def is_linked(self, peer: NodeId) -> bool:
+        """Whether the link to a peer is up."""
+        return peer in self._up
+
+    def links(self) -> dict[NodeId, ConnectionInfo]:
+        """The links that are up."""
+        return {peer: link.info() for peer, link in self._up.items()}
+
+    # Dialling.
+
+    def _send_later(self, peer: NodeId, address: Address | None, frame: bytes) -> bool:
+        """Keep a frame until a link is up, and see to it that one will be."""
+        if len(frame) > self.config.frame_bytes_max:
+            raise InputError(f"a frame of {len(frame)} bytes is larger than frame_bytes_max")
+        entry = self._peers.get(peer)
+        if entry is None or not (entry.dialling or any(x.state is State.GREETING for x in entry.links)):
+            obstacle = self._obstacle(peer, address, entry)
+            if obstacle or address is None:
+                self.counters[f"dropped: {obstacle}"] += 1
+                return False
+            entry = self._peers[peer] = PeerSession()
+            entry.dialling = True
+            self._spawn(self._dial(peer, address, entry))
+        waiting = entry.waiting_bytes + len(frame) + HEAD_BYTES
+        if waiting > self.config.queue_bytes_max:
+            self.counters["dropped: queue full"] += 1
+            return False
+        entry.waiting.append(frame)
+        entry.waiting_bytes = waiting
+        return True
+
+    def _obstacle(self, peer: NodeId, address: Address | None, entry: PeerSession | None) -> str:
+        """Why a peer cannot be dialled now."""
+        if self._closing or self._handler is None:
+            return "closed"
+        if entry is not None:
+            return "link is closing"
+        if peer == self.identity.id:
+            return OWN_IDENTITY
+        if address is None:
+            return "no address"
+        now = asyncio.get_running_loop().time()
+        if self._shunned.has(peer, now):
+            return MISBEHAVED
+        if self._redial.must_wait(peer, now):
+            return "backing off"
+        made = sum(link.dialled and link.welcome.done() for link in self._links)
+        return "too many connections" if made + len(self._tasks) >= self.config.dialled_max else ""
+
+    async def _dial(self, peer: NodeId, address: Address, entry: PeerSession) -> None:
+        try:
+            async with self._turns:
+                await self.connect(address, peer)
+        except RemoteError as error:
+            entry.dialling = False
+            if not entry.links:  # else the peer reached us meanwhile
+                self._unreachable(peer, entry, str(error))
+        finally:
+            entry.dialling = False
+            if self._peers.get(peer) is entry and not entry.links:
+                self._finish(peer, entry, LEAVING)
+
+    def _unreachable(self, peer: NodeId, entry: PeerSession, reason: str) -> None:
+        self._redial.fail(peer, asyncio.get_running_loop().time())
+        self.counters[f"unreachable: {reason}"] += 1
+        self._finish(peer, entry, reason)
+        self._tell("on_unreachable", peer)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Accepting.
+
+    def _accept(self, host: str) -> Connection | None:
+        """A link for a connection from some host, or None when there is no room for it."""
+        accepted = len(self._links) - sum(link.dialled for link in self._links)
+        if self._closing or self._handler is None:
+            return None
+        obstacle = self._accept_limiter.obstacle(host, accepted)
+        if obstacle:
+            self.refused(obstacle)
+            return None
+        link = Connection(self, self.config, self._handler.on_frame, host, False)
+        self._links.add(link)
+        self._accept_limiter.enter(host)
+        return link
+
+    def gone(self, link: Connection) -> None:
+        """A link takes no more room."""
+        super().gone(link)
+        if not self._links:
+            self._empty.set()
+
+    # Looking after links.
+
+    def _schedule_tick(self) -> None:
+        config = self.config
+        period = min(config.heartbeat_s, config.idle_s, config.stalled_s_max) / 2
+        self._ticker = asyncio.get_running_loop().call_later(period, self._tick)
+
+    def _tick(self) -> None:
+        now = asyncio.get_running_loop().time()
+        slept = now - self._ticked_at > self.config.silent_s_max / 2 + self.config.heartbeat_s / 2
+        self._ticked_at = now
+        for link in list(self._links):
+            if slept:
+                link.forgive(now)
+            elif link.state is State.UP:
+                reason = link.look(now)
+                if reason == IDLE:
+                    self._retire(link, IDLE)
+                elif reason:
+                    link.drop(reason)
+        self._schedule_tick()
+
+    async def _until_empty(self, timeout_s: float) -> None:
+        self._empty.clear()
+        if self._links:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), timeout_s)

@@ -1,0 +1,1 @@
+"""Limits on what peers may do: misbehaviour, rates, replays."""

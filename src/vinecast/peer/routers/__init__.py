@@ -1,0 +1,1 @@
+"""Routers: the systems as a node runs them."""

@@ -1,0 +1,118 @@
+"""What nodes of Vinifera say to each other: messages inside a frame ``SystemFrame`` (peer/wire/messages).
+Events are not among them, but in the frames that all systems have.
+
+A peer is told of by its card, how long ago it was heard from, where on the circle it is now and how much it
+has to do. Filters go by their names (``peer/content/names``).
+
+Everything that comes in is bounded and typed here, as in ``peer/wire/messages``; what it means is checked by
+``peer/routers/vinifera_codec`` and the machine.
+"""
+
+import struct
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from vinecast.core.arrays.profiles import PLACE_BITS
+from vinecast.peer.config import TABLE_MAX
+from vinecast.peer.routers.tman_codec import KINDS
+from vinecast.peer.wire.messages import (
+    AGE_MAX,
+    Card,
+    CardReference,
+    Cycle,
+    SystemFrame,
+    Topic,
+    read_body,
+    system_frame,
+)
+from vinecast.protocols.load_balance import LOAD_MAX
+
+PEERS_MAX = TABLE_MAX + 32
+"""Peers in one message: a table, and what Cyclon knows."""
+MET_MAX = 2
+NAMES_MAX = 1024
+"""Filters in one request (ours)."""
+NAMES_BYTES = 512 * 1024
+"""What their names weigh together (ours): with them a frame is no larger than any may be."""
+ROWS_MAX = 4096
+"""Parts of ranges in one request (ours)."""
+
+ROW = struct.Struct(">HBII")
+"""A request: which name; 0 for the topic, or one more than the attribute's place in its schema; the first and
+the last place."""
+
+Place = Annotated[int, Meta(ge=0, lt=1 << PLACE_BITS)]
+Load = Annotated[int, Meta(ge=0, le=LOAD_MAX)]
+
+
+class ViniferaPeerStatus(Struct, array_like=True, frozen=True):
+    """A peer as one node knows it."""
+
+    card: Card | CardReference
+    age: Annotated[int, Meta(ge=0, le=AGE_MAX)]
+    place: Place
+    load: Load
+
+
+class ViniferaExchange(Struct, array_like=True, frozen=True, tag=0):
+    """Cyclon's or T-Man's, by its place among ``KINDS``."""
+
+    kind: Annotated[int, Meta(ge=0, lt=len(KINDS))]
+    cycle: Cycle
+    sender: ViniferaPeerStatus
+    """The sender as it is now."""
+    peers: Annotated[tuple[ViniferaPeerStatus, ...], Meta(max_length=PEERS_MAX)]
+
+
+class ViniferaProfile(Struct, array_like=True, frozen=True, tag=1):
+    """The sender's profile, or its answer to one, with whom the receiver should meet."""
+
+    is_answer: bool
+    cycle: Cycle
+    sender: ViniferaPeerStatus
+    met: Annotated[tuple[ViniferaPeerStatus, ...], Meta(max_length=MET_MAX)]
+
+
+class Asked(Struct, array_like=True, frozen=True):
+    """What is asked for: rows of ``ROW``, over these names."""
+
+    names: Annotated[tuple[Topic, ...], Meta(max_length=NAMES_MAX)]
+    rows: Annotated[bytes, Meta(max_length=ROWS_MAX * ROW.size)]
+
+
+class FilterRequest(Struct, array_like=True, frozen=True, tag=2):
+    """Send me events of these, from now on and for some cycles."""
+
+    asked: Asked
+
+
+class MayMove(Struct, array_like=True, frozen=True, tag=3):
+    """May I move there, between my place and yours?"""
+
+    place: Place
+    load: Load
+
+
+class Move(Struct, array_like=True, frozen=True, tag=4):
+    """Move, and take over what is asked for there."""
+
+    place: Place
+    load: Load
+    asked: Asked
+
+
+ViniferaFrame = ViniferaExchange | ViniferaProfile | FilterRequest | MayMove | Move
+
+_decoder: msgspec.msgpack.Decoder[ViniferaFrame] = msgspec.msgpack.Decoder(ViniferaFrame)
+
+
+def encode_own(inner: ViniferaFrame) -> bytes:
+    """The bytes of a frame with this message in it."""
+    return system_frame(inner)
+
+
+def decode_own(frame: SystemFrame) -> ViniferaFrame:
+    """The message in a frame of a peer."""
+    return read_body(_decoder, frame.body)

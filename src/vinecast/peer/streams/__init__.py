@@ -1,0 +1,1 @@
+"""Durable streams of a node: their runtime, messages, replicas and cursors."""

@@ -1,0 +1,59 @@
+"""What goes out of the events of streams in hand: those for the same peer share frames
+(``peer/wire/batcher``), and so do acknowledgements."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from vinecast.core.log.batch_signature import SignedEvent
+from vinecast.peer.streams.messages import CIDS_MAX, CarriedEvents, HolderAck, encode_stream
+from vinecast.peer.wire.batcher import Batcher, EncodedEvent
+from vinecast.peer.wire.event_encoding import EventEncoding
+from vinecast.peer.wire.messages import HOPS_MAX
+from vinecast.systems.durable.machine import DurableEvent
+
+
+class StreamBatcher:
+    """One node's. ``send``: see ``Batcher``; ``ways``: those of the system's events."""
+
+    def __init__(self, send: Callable[[int, bytes, int], bool], ways: EventEncoding) -> None:
+        self._ways = ways
+        self._boxes = {ack: Batcher(send, partial(_frame, ack)) for ack in (False, True)}
+        self._send = send
+        self._parcels: dict[bytes, EncodedEvent] = {}
+        """Of the events in hand."""
+        self._acks: dict[int, list[bytes]] = {}
+        """Peer → what is acknowledged to it."""
+
+    def encoded(self, sealed: SignedEvent) -> EncodedEvent:
+        """An event as it travels."""
+        encoded = self._parcels.get(sealed.cid)
+        if encoded is None:
+            encoded = self._parcels[sealed.cid] = EncodedEvent(sealed.block, sealed.seal.to_bytes())
+        return encoded
+
+    def put(self, peer: int, carried: DurableEvent, otherwise: int) -> None:
+        """Have an event sent."""
+        way = self._ways.way_of(carried.carried)
+        assert way is not None
+        self._boxes[carried.ack].put(peer, carried.hops, self.encoded(carried.sealed), otherwise, way)
+
+    def ack(self, peer: int, cids: Sequence[bytes]) -> None:
+        """Tell a peer that events are safe here."""
+        self._acks.setdefault(peer, []).extend(cids)
+
+    def flush(self) -> None:
+        """Send all that was put here; nothing is in hand any longer."""
+        acks, self._acks = self._acks, {}
+        for peer, cids in acks.items():
+            for begin in range(0, len(cids), CIDS_MAX):
+                self._send(peer, encode_stream(HolderAck(tuple(cids[begin : begin + CIDS_MAX]))), 1)
+        for box in self._boxes.values():
+            box.flush()
+        self._parcels.clear()
+
+
+def _frame(ack: bool, hops: int, encoded_events: Sequence[EncodedEvent], way: int) -> bytes:
+    """The frame of some events. ack: whether the sender published them, and wants to know when they are
+    safe"""
+    events = tuple([encoded.event for encoded in encoded_events])
+    return encode_stream(CarriedEvents(min(hops, HOPS_MAX), ack, events, way))

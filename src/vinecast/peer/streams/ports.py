@@ -1,0 +1,89 @@
+"""Who surrounds a live node's streams: what they need of the driver, and who hears from them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from vinecast.core.events import Effect
+from vinecast.core.log.batch_signature import SignedEvent
+from vinecast.core.log.streams import Consumers, Streams, StreamSink
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsSettings:
+    """What is set of streams."""
+
+    network: str
+    period_s: float
+    replicas: int
+    provide: float
+
+
+class StreamPlace(Streams, StreamSink, Consumers, Protocol):
+    """Where a node keeps its streams."""
+
+    @property
+    def counters(self) -> Counter[str]:
+        """What it did: commits, events, refused, forgotten."""
+        ...
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it takes nothing from others until there is room again."""
+        ...
+
+    def weight(self, topic: str) -> int:
+        """Bytes of a stream that are kept."""
+        ...
+
+    async def durable(self) -> None:
+        """Wait until all that was kept up to now is safe."""
+        ...
+
+    def make_room(self) -> None:
+        """Something was kept: where there is no disk, thin out what has become too much."""
+        ...
+
+
+class StreamHost(Protocol):
+    """The driver, as far as it is needed here."""
+
+    counters: Counter[str]
+
+    def now_us(self) -> int:
+        """The time, of a clock that never goes back."""
+        ...
+
+    def carry_out(self, effect: Effect) -> None:
+        """What the node's machine asks for besides."""
+        ...
+
+    def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
+        """Send a frame; whether it will go out."""
+        ...
+
+    def refuse_topic(self, peer: bytes) -> None:
+        """A peer sent an event on a topic that is not subscribed to."""
+        ...
+
+    def linked(self) -> Iterable[int]:
+        """The peers that there are links to."""
+        ...
+
+
+class Listener(Protocol):
+    """Who wants to know what becomes of the node's own events."""
+
+    def safe(self, cids: Sequence[bytes]) -> None:
+        """They are safe on this node."""
+        ...
+
+    def held(self, cid: bytes, holders: int) -> None:
+        """So many others hold one."""
+        ...
+
+
+Reader = Callable[[SignedEvent, int, int], object]
+"""Takes an event that is safe, how many links it travelled (−1: it was fetched), and its position;
+0 for one that came because of its content, and is not kept here."""

@@ -1,0 +1,1 @@
+"""The peer table: whom a node knows, by number, and the numbers of topics."""

@@ -1,0 +1,153 @@
+"""Events outside of streams on a live node: in and out of its machine, checked once, and kept by nobody.
+
+What is sent of the events that are handled together shares frames (``peer/wire/batcher``).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from vinecast.core.errors import RemoteError
+from vinecast.core.events import Deliver, Effect, Event, Publish, Received, Send
+from vinecast.core.log.batch_signature import SignatureChecker, SignedEvent, event_number, read_signed_event
+from vinecast.core.log.blocks import cid_of
+from vinecast.peer.event_cache import EventCache
+from vinecast.peer.limits.misbehaviour import BenignRefusal
+from vinecast.peer.limits.replay_window import ReplayWindow
+from vinecast.peer.routers.router import Router
+from vinecast.peer.table.peer_table import PeerTable
+from vinecast.peer.wire.batcher import Batcher, EncodedEvent
+from vinecast.peer.wire.event_encoding import UNKNOWN_WAY
+from vinecast.peer.wire.messages import EventFrame
+from vinecast.systems.common.notices import Pull
+
+
+class EventHost(Protocol):
+    """The driver, as far as it is needed here."""
+
+    counters: Counter[str]
+
+    def now_us(self) -> int:
+        """The time, of a clock that never goes back."""
+        ...
+
+    def carry_out(self, effect: Effect) -> None:
+        """What the node's machine asks for besides."""
+        ...
+
+    def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
+        """Send a frame; whether it will go out."""
+        ...
+
+    def refuse_topic(self, peer: bytes) -> None:
+        """A peer sent an event on a topic that is not subscribed to."""
+        ...
+
+
+class VolatileEvents:
+    """One node's. ``deliver`` takes an event that the application subscribed to, and how many links it
+    travelled."""
+
+    def __init__(
+        self,
+        host: EventHost,
+        system: Router,
+        peer_table: PeerTable,
+        checker: SignatureChecker,
+        deliver: Callable[[SignedEvent, int], None],
+    ) -> None:
+        self._host, self._system, self._machine, self._peer_table = host, system, system.machine, peer_table
+        self._ways = system.ways
+        self._checker, self._deliver = checker, deliver
+        self.replays = ReplayWindow()
+        self._batcher = Batcher(host.send_frame)
+        self._at_hand = EventCache() if system.pulls else None
+
+    def publish(self, hand: Iterable[SignedEvent]) -> list[int]:
+        """Send events of one's own on their way; how many peers each was handed to, or told of."""
+        hand, encoded_events = list(hand), []
+        try:
+            for sealed in hand:
+                encoded = EncodedEvent(sealed.block, sealed.seal.to_bytes())
+                encoded_events.append(encoded)
+                number = self._peer_table.topics.take(sealed.record.topic)
+                if number is None:
+                    self._host.counters["dropped: too many topics"] += 1
+                    continue
+                self._system.carrier.publishes(sealed)
+                try:
+                    self._handle(sealed, encoded, Publish(number, sealed.number))
+                finally:
+                    self._peer_table.topics.leave(number)
+        finally:
+            told = self._system.release()
+            self._batcher.flush()
+        if told:
+            return [told.get(sealed.number, 0) for sealed in hand]
+        return [encoded.taken for encoded in encoded_events]
+
+    def answer(self, sender: int, pulls: Sequence[Pull]) -> list[Pull]:
+        """Send a peer the events that it asks for; what is left of them, since it is not at hand."""
+        left = []
+        for pull in pulls:
+            kept = self._at_hand.get(pull.number) if self._at_hand is not None else None
+            if kept is None:
+                left.append(pull)
+            else:
+                self._handle(*kept, Received(sender, pull))
+        self._batcher.flush()
+        return left
+
+    def take(self, peer: bytes, frame: EventFrame) -> None:
+        """Events of a peer: what is wrong with one of them ends it, what is not wanted is left out."""
+        hops, way = frame.hops, frame.way
+        if way >= self._ways.count:
+            raise RemoteError(UNKNOWN_WAY)
+        try:
+            for block, seal in frame.events:
+                try:
+                    self._take_event(peer, block, seal, hops, way)
+                except BenignRefusal as error:
+                    self._host.counters[f"refused: {error}"] += 1
+        finally:
+            self._system.release()
+            self._batcher.flush()
+
+    def _take_event(self, peer: bytes, block: bytes, seal: bytes, hops: int, way: int) -> None:
+        sender = self._peer_table.number_of(
+            peer
+        )  # nobody yet, if the event overtook the sender's introduction
+        cid = cid_of(block)
+        number = event_number(cid)
+        if self._system.has_seen(number):
+            self._host.counters["events received again"] += 1
+            return
+        sealed = read_signed_event(block, cid, seal)
+        if sealed.record.height:
+            raise RemoteError("event of a stream among those of none")
+        topic = self._system.take_topic(sealed.record.topic, way, number)
+        if topic is None:
+            self._host.refuse_topic(peer)
+            return
+        if not self._checker.holds(sealed):
+            raise RemoteError("forged event")
+        is_new = self.replays.is_new(sealed.record.publisher, sealed.record.sequence)
+        if not is_new and not self._system.may_come_again(topic, number):
+            raise BenignRefusal("event replayed")
+        event = Received(sender, self._ways.read(way, topic, sealed, hops))
+        self._handle(sealed, EncodedEvent(block, seal), event)
+
+    def _handle(self, sealed: SignedEvent, encoded: EncodedEvent, event: Event) -> None:
+        """Handle something about one event; what is sent of it waits in the outbox."""
+        way_of = self._ways.way_of
+        if self._at_hand is not None:
+            self._at_hand.put(sealed, encoded)
+        for effect in self._machine.handle(event, self._host.now_us()):
+            match effect:
+                case Send(to, message, otherwise) if (way := way_of(message)) is not None:
+                    carried: Any = message
+                    self._batcher.put(to, carried.hops, encoded, otherwise, way)
+                case Deliver(_, _, hops):
+                    self._deliver(sealed, hops)
+                case _:
+                    self._host.carry_out(effect)

@@ -1,0 +1,1 @@
+"""The wire format: frames, handshake, messages, and the codecs between numbers and names."""

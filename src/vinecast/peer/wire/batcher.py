@@ -1,0 +1,81 @@
+"""What goes out of the events in hand: those for the same peer share frames.
+
+Events that are published together, or that came in one frame, are handled in one turn of the loop. What of
+them goes to whom is collected here until all are handled: an event among others costs a fraction of a frame.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from vinecast.core.machine import NOBODY
+from vinecast.peer.wire.messages import EVENTS_MAX, HOPS_MAX, EventFrame, encode
+
+HAND_BYTES = 24 * 1024  # ours: of all events in a frame, unless one alone is larger
+
+
+class EncodedEvent:
+    """An event as it travels, and how many peers took it."""
+
+    __slots__ = ("event", "taken")
+
+    def __init__(self, block: bytes, seal: bytes) -> None:
+        self.event = block, seal
+        self.taken = 0
+
+
+def event_frame(hops: int, encoded_events: Sequence[EncodedEvent], way: int = 0) -> bytes:
+    """The frame of some events."""
+    return encode(EventFrame(min(hops, HOPS_MAX), tuple([encoded.event for encoded in encoded_events]), way))
+
+
+class Batcher:
+    """One node's. ``send`` takes a peer, a frame and the number of events in it, and says whether the frame
+    will go out; ``make_frame`` makes the frame of some events."""
+
+    def __init__(
+        self,
+        send: Callable[[int, bytes, int], bool],
+        make_frame: Callable[[int, Sequence[EncodedEvent], int], bytes] = event_frame,
+    ) -> None:
+        self._send, self._make_frame = send, make_frame
+        self._waiting: dict[tuple[int, int, int], list[tuple[EncodedEvent, int]]] = {}
+        """Peer, hops and way → what goes there, and to whom instead if it cannot be reached."""
+
+    def put(self, peer: int, hops: int, encoded: EncodedEvent, otherwise: int, way: int = 0) -> None:
+        """Have an event sent. way: which of the system's messages it travels in"""
+        self._waiting.setdefault((peer, hops, way), []).append((encoded, otherwise))
+
+    def flush(self) -> None:
+        """Send all that was put here."""
+        frames: dict[tuple[int, int, tuple[EncodedEvent, ...]], bytes] = {}
+        while self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            for (peer, hops, way), addressed in waiting.items():
+                for begin, end in cuts([encoded for encoded, _ in addressed]):
+                    some = addressed[begin:end]
+                    encoded_events = tuple([encoded for encoded, _ in some])
+                    frame = frames.get((hops, way, encoded_events))
+                    if frame is None:
+                        frame = frames[hops, way, encoded_events] = self._make_frame(
+                            hops, encoded_events, way
+                        )
+                    if self._send(peer, frame, len(some)):
+                        for encoded in encoded_events:
+                            encoded.taken += 1
+                        continue
+                    for encoded, otherwise in some:
+                        if otherwise != NOBODY:
+                            self.put(otherwise, hops, encoded, NOBODY, way)
+
+
+def cuts(encoded_events: Sequence[EncodedEvent]) -> Iterator[tuple[int, int]]:
+    """From where to where parcels share a frame: as many as it may hold."""
+    begin = size = 0
+    for i, encoded in enumerate(encoded_events):
+        block, seal = encoded.event
+        weight = len(block) + len(seal)
+        size += weight
+        if i > begin and (size > HAND_BYTES or i - begin == EVENTS_MAX):
+            yield begin, i
+            begin, size = i, weight
+    if encoded_events:
+        yield begin, len(encoded_events)

@@ -1,0 +1,182 @@
+"""What nodes say to each other: frames, and how they become bytes.
+
+A frame is MessagePack, an array whose first item says which kind it is. Peers are named by their *card*: who
+they are, where they listen and what they subscribe to, signed by themselves, so that nobody can hand on a
+false one. Beside it stands what a peer last said about its rings, unsigned, since it changes every cycle.
+A card that was sent over a link before is not sent again: a reference names it.
+
+Everything that comes in is bounded and typed here; what it means is checked by the peer book.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from vinecast.core.errors import RemoteError
+
+KEY_BYTES, ID_BYTES, SIGNATURE_BYTES = 32, 32, 64
+ADDRESS_CHARS, TOPIC_CHARS, TOPICS_MAX, ENTRIES_MAX = 300, 255, 8191, 64
+CARD_BYTES_MAX = 64 * 1024
+"""Of all names of topics on one card."""
+PATTERN_BYTES_MAX = 252
+"""A week in slots of five minutes."""
+HOPS_MAX = 32_000
+EVENTS_MAX = 64
+"""Events in one frame (ours)."""
+WAY_MAX = 127
+AGE_MAX = 65_535
+CYCLE_MAX = VERSION_MAX = 2**63 - 1
+
+_CARD_DOMAIN = b"vinecast card 1\0"
+
+Key = Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+Id = Annotated[bytes, Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
+Signature = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+Version = Annotated[int, Meta(ge=0, le=VERSION_MAX)]
+Cycle = Annotated[int, Meta(ge=0, le=CYCLE_MAX)]
+Way = Annotated[int, Meta(ge=0, le=WAY_MAX)]
+"""Which of its system's messages an event travels in (``peer/wire/event_encoding``)."""
+Topic = Annotated[str, Meta(min_length=1, max_length=TOPIC_CHARS)]
+
+
+class Card(Struct, array_like=True, frozen=True, tag=0):
+    """Who a peer is, signed by itself. ``version`` grows with every change."""
+
+    public: Key
+    address: Annotated[str, Meta(max_length=ADDRESS_CHARS)]
+    version: Version
+    topics: Annotated[tuple[Topic, ...], Meta(max_length=TOPICS_MAX)]
+    """In ascending order, each once."""
+    signature: Signature
+    pattern: Annotated[bytes, Meta(max_length=PATTERN_BYTES_MAX)] = b""
+    """When it is regularly on line, a bit a slot; empty where it does not say. Signed with the rest."""
+
+
+class CardReference(Struct, array_like=True, frozen=True, tag=1):
+    """A card that was sent over this link before."""
+
+    id: Id
+    version: Version
+
+
+class Entry(Struct, array_like=True, frozen=True):
+    """A peer as one node knows it: its card, how long ago it was heard from, and what it said of its rings.
+
+    coverage: a byte a topic; gaps: four bytes a topic, most significant first; both in the card's order, or
+    empty where nothing is known. The same of its regular rings.
+    """
+
+    card: Card | CardReference
+    age: Annotated[int, Meta(ge=0, le=AGE_MAX)]
+    coverage: Annotated[bytes, Meta(max_length=TOPICS_MAX)]
+    gaps: Annotated[bytes, Meta(max_length=4 * TOPICS_MAX)]
+    regular_coverage: Annotated[bytes, Meta(max_length=TOPICS_MAX)] = b""
+    regular_gaps: Annotated[bytes, Meta(max_length=4 * TOPICS_MAX)] = b""
+
+
+class Gossip(Struct, array_like=True, frozen=True, tag=0):
+    """A message of one of the gossip layers."""
+
+    kind: Annotated[str, Meta(max_length=40)]
+    cycle: Cycle
+    sender: Entry
+    """The sender as it is now."""
+    entries: Annotated[tuple[Entry, ...], Meta(max_length=ENTRIES_MAX)]
+
+
+class EventFrame(Struct, array_like=True, frozen=True, tag=1):
+    """Events on their way, and how far they came: of each its block, and its seal."""
+
+    hops: Annotated[int, Meta(ge=0, le=HOPS_MAX)]
+    events: Annotated[tuple[tuple[bytes, bytes], ...], Meta(min_length=1, max_length=EVENTS_MAX)]
+    way: Way = 0
+
+
+class Leaving(Struct, array_like=True, frozen=True, tag=2):
+    """The sender leaves in good order: nobody needs to find out by its silence."""
+
+
+class Introduction(Struct, array_like=True, frozen=True, tag=3):
+    """The first frame on every link: the sender as it is now."""
+
+    sender: Entry
+
+
+class StreamFrame(Struct, array_like=True, frozen=True, tag=4):
+    """A message about streams, or of Kademlia: see ``peer/streams/messages``."""
+
+    body: Raw
+
+
+class SystemFrame(Struct, array_like=True, frozen=True, tag=5):
+    """A message of the node's system that is no gossip; its module knows more."""
+
+    body: Raw
+
+
+T = TypeVar("T")
+
+Frame = Gossip | EventFrame | Leaving | Introduction | StreamFrame | SystemFrame
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
+
+
+def encode(frame: Frame) -> bytes:
+    """The bytes of a frame."""
+    return _encoder.encode(frame)
+
+
+def decode(data: bytes) -> Frame:
+    """The frame of some bytes from a peer."""
+    return _read(_decoder, data, "frame")
+
+
+def system_frame(inner: Struct) -> bytes:
+    """The bytes of a frame ``SystemFrame`` with this message in it."""
+    return encode(SystemFrame(body_of(inner)))
+
+
+def body_of(inner: Struct) -> Raw:
+    """A message, to go inside a frame."""
+    return Raw(_encoder.encode(inner))
+
+
+def read_body(decoder: "msgspec.msgpack.Decoder[T]", body: Raw) -> T:
+    """The message inside a frame of a peer."""
+    return _read(decoder, body, "message")
+
+
+def _read(decoder: "msgspec.msgpack.Decoder[T]", data: bytes | Raw, what: str) -> T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise RemoteError(f"malformed {what} ({type(error).__name__})") from None
+
+
+def names_bytes(topics: Iterable[str]) -> int:
+    """What the names of some topics weigh together."""
+    return len("".join(topics).encode())
+
+
+def card_text(
+    network: str, public: bytes, address: str, version: int, topics: tuple[str, ...], pattern: bytes
+) -> bytes:
+    """What a card's owner signs."""
+    return _CARD_DOMAIN + _encoder.encode((network, public, address, version, topics, pattern))
+
+
+def make_card(
+    sign: Callable[[bytes], bytes],
+    network: str,
+    public: bytes,
+    address: str,
+    version: int,
+    topics: tuple[str, ...],
+    pattern: bytes = b"",
+) -> Card:
+    """A card of one's own."""
+    text = card_text(network, public, address, version, topics, pattern)
+    return Card(public, address, version, topics, sign(text), pattern)

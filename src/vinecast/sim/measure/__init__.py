@@ -1,0 +1,1 @@
+"""Measures: metrics of runs, by one definition each, and figures of them."""

@@ -1,0 +1,1 @@
+"""What several systems share: base machines, notices, anycast, the memory of recent events."""

@@ -1,0 +1,1 @@
+"""Cyclon: a stream of random peers, and nothing else."""

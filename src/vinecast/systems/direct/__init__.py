@@ -1,0 +1,1 @@
+"""Direct sending: the publisher sends each event to every subscriber (a baseline, S3 §5)."""

@@ -1,0 +1,1 @@
+"""Durable streams over any system that carries events."""

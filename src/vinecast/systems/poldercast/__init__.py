@@ -1,0 +1,1 @@
+"""PolderCast: a ring for every topic, no relays (S0)."""

@@ -1,0 +1,1 @@
+"""PulsarCast: a multicast tree for every topic over Kademlia (S3)."""

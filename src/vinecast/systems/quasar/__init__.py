@@ -1,0 +1,1 @@
+"""Quasar: routing by Bloom filters of what is near, without any structure (S1)."""

@@ -1,0 +1,1 @@
+"""Scribe: multicast trees over Pastry (S0 §6, a baseline)."""

@@ -1,0 +1,1 @@
+"""The sweep of the systems on T-Man: Vitis, RVR and OPT."""

@@ -1,0 +1,1 @@
+"""Vinifera: content filters, routed by the network itself (S2 ch. 4)."""

@@ -1,0 +1,326 @@
+"""Content on live nodes: schemas that others find, events that match and no others, also when replayed."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.content import SCHEMA
+from support.live import live, settled, take, until, village
+from support.paths import DOCS
+from vinecast.core.content.filters import Interest, everything
+from vinecast.core.content.filters_text import parse_filter, parse_interest
+from vinecast.core.content.schemas import Attribute, Schema
+from vinecast.core.content.schemas_text import parse_schema
+from vinecast.core.draws import below, stream
+from vinecast.core.errors import InputError
+from vinecast.core.log.batch_signature import SignedEvent
+from vinecast.core.log.event_record import EventRecord
+from vinecast.node.api import content
+from vinecast.node.api.content import ANOTHER_SCHEMA, NOT_ALLOWED, SchemaDesk, as_plain, read_values
+from vinecast.node.api.node import Node
+from vinecast.node.api.subscription import Event
+from vinecast.node.api.sync import SyncNode
+from vinecast.peer.content.index import INDEXED_FROM
+from vinecast.peer.content.names import SCHEMA as HEADER
+from vinecast.peer.content.names import digest_of
+
+CHEAP = 'price < 10 and order = "buy"'
+
+
+def order(price: float, order: str = "buy", count: int = 1) -> dict[str, object]:
+    return {"price": price, "order": order, "count": count, "at": "2026-05-01T12:00:00Z"}
+
+
+def prices(events: list[Event]) -> list[float]:
+    return sorted(float(event.values["price"]) for event in events)
+
+
+def sealed(number: int, payload: bytes, headers: dict[str, str | bytes]) -> SignedEvent:
+    record = EventRecord("stocks", bytes(32), number, 0, payload, headers)
+    return SignedEvent(record, b"", number.to_bytes(36, "big"), None)  # type: ignore[arg-type]
+
+
+def events_of(schema: Schema, *values: dict[str, object]) -> Iterator[SignedEvent]:
+    for number, (payload, headers) in enumerate(as_plain(schema, values, None)[1]):
+        assert isinstance(payload, bytes)
+        yield sealed(number, payload, dict(headers or {}))
+
+
+# Between nodes
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_subscriber_gets_what_matches_and_nothing_else(durable: bool) -> None:
+    async def main() -> None:
+        async with village(3) as found:
+            first, second, third = found.nodes
+            async with (
+                second.subscribe(SCHEMA, filter=CHEAP) as cheap,
+                third.subscribe(SCHEMA, filter="price >= 10 or count = 7") as dear,
+                third.subscribe(SCHEMA) as everything_,
+            ):
+                await settled(found)
+                await until(lambda: "stocks" in first.known_topics(), "the publisher knows a subscriber")
+                orders = [order(5), order(50), order(9.5), order(5, "sell"), order(1, "sell", 7), order(9.75)]
+                for one in orders[:2]:
+                    await first.publish(SCHEMA, one, durable=durable)
+                await first.publish_all(SCHEMA, orders[2:], durable=durable)
+                assert prices(await take(cheap, 3)) == [5, 9.5, 9.75]
+                assert prices(await take(dear, 2)) == [1, 50]
+                assert prices(await take(everything_, 6)) == [1, 5, 5, 9.5, 9.75, 50]
+                assert (cheap.waiting, dear.waiting) == (0, 0)
+
+    live(main())
+
+
+def test_schemas_are_found_by_others_over_sockets() -> None:
+    async def main() -> None:
+        async with village(3, sockets=True) as found:
+            owner, other = found.nodes[0], found.nodes[2]
+            await until(lambda: len(other._driver.peer_table.known()) == 2, "everybody known")
+            await owner.schemas.create(SCHEMA, "orders of a day")
+            await owner.names.create("plain")
+            key = owner._driver.peer_table.card.public
+            schema = await other.schemas.find("stocks", key)
+            assert schema == SCHEMA == await owner.schemas.find("stocks")
+            with pytest.raises(InputError, match="the topic 'plain' has no schema"):
+                await other.schemas.find("plain", key)
+            with pytest.raises(InputError, match="nobody knows a topic 'stocks' of this node's own"):
+                await other.schemas.find("stocks")
+            fork = await other.names.fork("stocks", key, "mine/stocks")
+            assert (
+                fork.descriptor.metadata["schema"]
+                == (await other.names.show("mine/stocks")).told["metadata"]["schema"]
+            )
+            mine = await owner.schemas.find("mine/stocks", other._driver.peer_table.card.public)
+            assert (mine.name, mine.attributes) == ("mine/stocks", SCHEMA.attributes)
+            async with other.subscribe(schema, filter=CHEAP) as cheap:
+                await until(lambda: "stocks" in owner.known_topics(), "the publisher knows the subscriber")
+                await owner.publish(schema, order(11))
+                await owner.publish(schema, order(9))
+                assert prices(await take(cheap, 1)) == [9]
+
+    live(main())
+
+
+def test_a_schema_that_cannot_be_read_is_the_callers_to_know() -> None:
+    async def main() -> None:
+        async with village(1) as found:
+            (node,) = found.nodes
+            await node.names.create("odd", {"schema": "price money"})
+            with pytest.raises(
+                InputError, match="the schema of 'odd' cannot be read: price needs a type here"
+            ):
+                await node.schemas.find("odd")
+
+    live(main())
+
+
+def test_a_replay_is_filtered_and_a_consumer_goes_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with village(1) as found:
+            (other,) = found.nodes
+            node = await found.add(folder=tmp_path)
+            identity = node._identity
+            await until(lambda: bool(node._driver.peer_table.known()), "they have met")
+            await other.publish_all(SCHEMA, [order(n % 20, count=n % 100) for n in range(600)])
+            wish = "price = 3 and count < 50"
+            expected = [3 + 20 * n for n in range(30) if (3 + 20 * n) % 100 < 50]
+
+            def counts(events: list[Event]) -> list[object]:
+                return [event.values["count"] for event in events]
+
+            reader = node.subscribe(SCHEMA, start="earliest", consumer="me", filter=wish)
+            begun = await take(reader, 4)
+            assert counts(begun) == [n % 100 for n in expected[:4]]
+            await reader.ack(begun[-1])
+            await node.close()
+            found.nodes.remove(node)
+            node = await found.add(folder=tmp_path, identity=identity)
+            reader = node.subscribe(SCHEMA, start="earliest", consumer="me", filter=wish)
+            rest = await take(reader, len(expected) - 4)
+            assert counts(rest) == [n % 100 for n in expected[4:]]
+            nothing = node.subscribe(SCHEMA, start="earliest", filter="nothing")
+            await other.publish(SCHEMA, order(3, count=49))
+            assert counts(await take(reader, 1)) == [49]
+            assert nothing.waiting == 0
+
+    live(main())
+
+
+def test_what_is_no_event_of_the_schema_is_counted_and_left_out() -> None:
+    async def main() -> None:
+        async with village(2) as found:
+            first, second = found.nodes
+            narrow = Schema("stocks", (Attribute("price", "number", 0, 5),))
+            async with second.subscribe(SCHEMA) as reader:
+                await until(lambda: "stocks" in first.known_topics(), "the publisher knows the subscriber")
+                await first.publish("stocks", "not of any schema")
+                await first.publish(narrow, {"price": 1})
+                headers = {HEADER: digest_of(SCHEMA)}
+                for bad in ("[1]", '{"price": NaN}', '{"price": 1e9}', "[" * 100_000, '{"price": 1}'):
+                    await first.publish(SCHEMA.name, bad, headers)
+                await first.publish(SCHEMA, order(1))
+                assert prices(await take(reader, 1)) == [1]
+                counters = second.stats()["counters"]
+                assert (counters[ANOTHER_SCHEMA], counters[NOT_ALLOWED]) == (2, 5)
+
+    live(main())
+
+
+def test_what_cannot_be_is_one_sentence() -> None:
+    async def main() -> None:
+        async with village(1) as found:
+            (node,) = found.nodes
+            narrow = Schema("narrow", (Attribute("price", "number", 0, 5),))
+            with pytest.raises(InputError, match="a filter goes with a schema"):
+                node.subscribe("stocks", filter="price < 3")
+            with pytest.raises(InputError, match="did you mean price"):
+                node.subscribe(SCHEMA, filter="prise < 3")
+            with pytest.raises(InputError, match=r"another schema \(narrow\) than stocks"):
+                node.subscribe(SCHEMA, filter=everything(narrow))
+            with pytest.raises(InputError, match="a filter is a string"):
+                node.subscribe(SCHEMA, filter=3)  # type: ignore[arg-type]
+            with pytest.raises(InputError, match="go up to 0"):
+                node.subscribe(SCHEMA, start=9, filter="price < 3")
+            with pytest.raises(InputError, match="is a mapping of attributes to values, not str"):
+                await node.publish(SCHEMA, "15:0")
+            with pytest.raises(InputError, match="an event of stocks lacks count, at, order"):
+                await node.publish(SCHEMA, {"price": 3})
+            with pytest.raises(InputError, match="price must be from 0 to 1000, not 2000"):
+                await node.publish_all(SCHEMA, [order(1), order(2000)])
+            with pytest.raises(InputError, match="a payload is bytes or a string"):
+                await node.publish("stocks", {"price": 3})
+            assert node.topics() == []
+
+    live(main())
+
+
+def test_without_await() -> None:
+    with SyncNode() as node, node.subscribe(SCHEMA, filter=CHEAP) as reader:
+        node.publish_all(SCHEMA, [order(99), order(3)])
+        assert reader.next(30).values == order(3)
+
+
+# At one desk
+
+
+def wants(desk: SchemaDesk, events: list[SignedEvent], interests: list[Interest]) -> list[list[int]]:
+    """For each event, the places of those interests that want it."""
+    wanted = [desk.add(interest) for interest in interests]
+    found = [[place for place, one in enumerate(wanted) if one.has(event)] for event in events]
+    for one in wanted:
+        one.close()
+        one.close()
+    assert (len(desk), desk.filters) == (0, 0)
+    return found
+
+
+def test_few_filters_and_many_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = parse_schema("s", "x integer 0..99, word string")
+    key = stream(1, 0, 0, 0)
+    interests = [
+        parse_interest(
+            schema, f'x between {low} and {low + below(key, n, 40)} and word >= "long-word-{n % 7}"'
+        )
+        for n in range(3 * INDEXED_FROM)
+        for low in (below(key, n + 1000, 60),)
+    ]
+    events = list(
+        events_of(schema, *({"x": below(key, n, 100), "word": f"long-word-{n % 9}"} for n in range(50)))
+    )
+    expected = [
+        [
+            place
+            for place, one in enumerate(interests)
+            if one.matches(schema.event(read_values(event.record.payload)))
+        ]
+        for event in events
+    ]
+    monkeypatch.setattr(content, "when_compiled", lambda then: None)
+    slow = SchemaDesk(schema, Counter())
+    assert wants(slow, events, interests) == expected
+    assert not slow.is_indexed
+    monkeypatch.setattr(content, "when_compiled", lambda then: then())
+    fast = SchemaDesk(schema, Counter())
+    assert wants(fast, events, interests) == expected
+    assert fast.is_indexed
+    assert wants(fast, events, interests[:5]) == [[n for n in row if n < 5] for row in expected]
+
+
+def test_the_index_is_made_beside_the_loop() -> None:
+    async def main() -> None:
+        async with village(1) as found:
+            (node,) = found.nodes
+            readers = [node.subscribe(SCHEMA, filter=f"count = {n}") for n in range(INDEXED_FROM)]
+            assert node._contents is not None
+            (desk,) = node._contents._desks.values()
+            await node.publish(SCHEMA, order(1, count=3))
+            await until(lambda: desk.is_indexed, "the index is there")
+            await node.publish(SCHEMA, order(2, count=3))
+            assert prices(await take(readers[3], 2)) == [1, 2]
+            assert sum(reader.waiting for reader in readers) == 0
+            for reader in readers:
+                await reader.close()
+            assert (len(desk), desk.filters) == (0, 0)
+
+    live(main())
+
+
+def test_a_desk_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content, "FILTERS_MAX", 3)
+    desk = SchemaDesk(SCHEMA, Counter())
+    desk.add(parse_interest(SCHEMA, "count = 1 or count = 2"))
+    with pytest.raises(InputError, match="at most 3 filters over stocks"):
+        desk.add(parse_interest(SCHEMA, "count = 1 or count = 2"))
+    desk.add(Interest(SCHEMA, (parse_filter(SCHEMA, "count = 5"),)))
+    assert desk.filters == 3
+
+
+def test_an_event_is_looked_at_once() -> None:
+    counters: Counter[str] = Counter()
+    desk = SchemaDesk(SCHEMA, counters)
+    wanted = [desk.add(Interest(SCHEMA, (everything(SCHEMA),))) for _ in range(5)]
+    odd = sealed(1, b"{}", {HEADER: "another"})
+    assert not any(one.has(odd) for one in wanted)
+    assert counters[ANOTHER_SCHEMA] == 1
+
+
+def test_a_node_forgets_desks_that_nobody_uses() -> None:
+    async def main() -> None:
+        async with village(1) as found:
+            node: Node = found.nodes[0]
+            for n in range(5):
+                schema = Schema(f"s{n}", SCHEMA.attributes)
+                async with node.subscribe(schema):
+                    assert node._contents is not None
+                    assert len(node._contents._desks) == 1
+
+    live(main())
+
+
+# What the documentation shows
+
+
+def test_the_examples_of_the_documentation(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (DOCS / "content.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(example, "docs/content.md", "exec"), {"__name__": "__main__"})
+    cheap, again = capsys.readouterr().out.splitlines()
+    assert cheap == "{'price': 9.5, 'order': 'buy'}"
+    assert again == "again: {'price': 12.0, 'order': 'buy'}"
+
+
+def test_the_schemas_and_filters_of_the_documentation() -> None:
+    text = (DOCS / "content.md").read_text()
+    schema = parse_schema("stocks", re.findall(r"^`(price number.*)`$", text, re.MULTILINE)[0])
+    assert schema == SCHEMA
+    for row in re.findall(r"^\| (`.*?) \| ", text.split("## Filters")[1], re.MULTILINE):
+        for condition in re.findall(r"`([^`]+)`", row):
+            assert " " not in condition or parse_interest(schema, condition).filters
+    with pytest.raises(InputError) as refused:
+        parse_interest(schema, 'order = "buy" and prise < 10')
+    assert str(refused.value) in text

@@ -1,0 +1,575 @@
+"""Durable streams on live nodes: what was accepted is there for whoever comes later."""
+
+import asyncio
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.live import FAST, PATIENCE_S, Village, live, take, until, village
+from support.paths import DOCS
+from vinecast.core.errors import InputError, OverloadedError, UnsafeError
+from vinecast.core.log.checker import StreamChecker
+from vinecast.core.log.retention import Retention
+from vinecast.lab.localnet.attacker import Attacker
+from vinecast.node.api.node import Node
+from vinecast.node.api.subscription import Event, Subscription
+from vinecast.node.storage import retention
+from vinecast.node.storage.memory_streams import VolatileStreams
+from vinecast.node.storage.streams_store import StreamStore
+from vinecast.peer.streams import durable_runtime, publisher_probe
+from vinecast.peer.streams.durable_runtime import TOO_MUCH
+from vinecast.peer.streams.messages import Ping, encode_stream
+from vinecast.peer.streams.replicas import table_config
+from vinecast.protocols.kademlia import KademliaConfig
+
+
+def payloads(events: list[Event]) -> list[bytes]:
+    return [event.payload for event in events]
+
+
+async def read(node: Node, topic: str, count: int, **rest: object) -> list[Event]:
+    """So many events of a topic, by a reader of its own."""
+    reader: Subscription = node.subscribe(topic, **rest)  # type: ignore[arg-type]
+    return await take(reader, count)
+
+
+def replicas_of(found: Village, topic: str) -> list[Node]:
+    """Who has something of a stream in its store."""
+    return [node for node in found.nodes if node._driver.streams.store.state(topic).last]
+
+
+@pytest.mark.parametrize("sockets", [False, True], ids=["memory", "sockets"])
+def test_two_nodes(sockets: bool) -> None:
+    async def main() -> None:
+        async with village(2, sockets) as found:
+            one, other = found.nodes
+            reader = await other.subscribe("news").ready()
+            await until(lambda: one._driver.count_others() == 1, "they have met")
+            receipt = await one.publish("news", b"first", {"kind": "x"})
+            assert receipt.holders == 1
+            receipts = [receipt, *await one.publish_all("news", [b"%d" % n for n in range(500)])]
+            assert {receipt.holders for receipt in receipts} == {1}
+            events = await take(reader, 501)
+            assert [event.id for event in events] == [receipt.id for receipt in receipts]
+            assert [event.offset for event in events] == list(range(1, 502))
+            assert events[0].headers == {"kind": "x"}
+            assert reader.waiting == reader.dropped == 0
+            heights = [event._sealed.record.height for event in events]
+            assert heights == list(range(1, 502))
+            assert payloads(one.log("news", count=600)) == payloads(other.log("news", count=600))
+
+    live(main())
+
+
+def test_whoever_is_alone_gets_its_receipt_and_reads_what_it_wrote() -> None:
+    async def main() -> None:
+        async with village(1) as found:
+            (node,) = found.nodes
+            assert (await node.publish("news", b"to myself")).holders == 0
+            assert payloads(await read(node, "news", 1, start="earliest")) == [b"to myself"]
+
+    live(main())
+
+
+def test_who_publishes_before_it_has_met_anybody_waits_for_company() -> None:
+    async def main() -> None:
+        async with village(2) as found:
+            async with found.make() as guest:
+                receipt = await guest.publish("news", b"and gone")
+            assert receipt.holders == 1
+            assert payloads(await read(found.nodes[1], "news", 1, start="earliest")) == [b"and gone"]
+
+    live(main())
+
+
+def test_whoever_is_told_of_nobody_who_is_there_gets_its_receipt_too() -> None:
+    async def main() -> None:
+        async with village(0) as found:
+            config = replace(FAST, publish_wait_s=0.2)
+            node = await found.add(join=["memory:9"], config=config)
+            await until(lambda: bool(node.join_trouble), "nobody is there")
+            assert (await node.publish("news", b"to myself")).holders == 0
+
+    live(main())
+
+
+def test_a_late_subscriber_gets_history_although_the_publisher_is_gone() -> None:
+    async def main() -> None:
+        async with village(6) as found:
+            publisher = found.nodes[5]
+            await until(lambda: len(publisher._driver.peer_table.known()) == 5, "everybody known")
+            said = [b"%d" % n for n in range(300)]
+            receipts = await publisher.publish_all("news", said)
+            assert min(receipt.holders for receipt in receipts) >= 1
+            await until(lambda: len(replicas_of(found, "news")) >= 3, "replicas have it")
+            await publisher.close()
+            late = await found.add()
+            events = await read(late, "news", 300, start="earliest")
+            assert payloads(events) == said
+            assert all(event.hops == -1 for event in events)
+
+    live(main())
+
+
+def test_a_replica_is_found_when_others_are_gone() -> None:
+    async def main() -> None:
+        async with village(6) as found:
+            publisher = found.nodes[5]
+            await until(lambda: len(publisher._driver.peer_table.known()) == 5, "everybody known")
+            await publisher.publish("news", b"kept")
+            await until(lambda: len(replicas_of(found, "news")) >= 3, "replicas have it")
+            await publisher.close()
+            replicas = [node for node in replicas_of(found, "news") if node is not publisher]
+            for node in replicas[1:]:  # one is left
+                await node.close()
+            late = await found.add(join=[replicas[0].address])
+            assert payloads(await read(late, "news", 1, start="earliest")) == [b"kept"]
+            await until(lambda: len(replicas_of(found, "news")) >= 5, "others keep it in their place")
+
+    live(main())
+
+
+def test_now_earliest_an_offset_and_an_id() -> None:
+    async def main() -> None:
+        async with village(2) as found:
+            one, other = found.nodes
+            await other.subscribe("news").ready()
+            receipts = await one.publish_all("news", ["a", "b", "c"])
+            await until(lambda: other._driver.streams.safe_position("news") == 3)
+            now = other.subscribe("news")
+            assert payloads(await read(other, "news", 3, start="earliest")) == [b"a", b"b", b"c"]
+            assert payloads(await read(other, "news", 3, start=0)) == [b"a", b"b", b"c"]
+            assert payloads(await read(other, "news", 2, start=1)) == [b"b", b"c"]
+            assert payloads(await read(other, "news", 1, start=receipts[1].id)) == [b"c"]
+            await one.publish("news", "d")
+            assert payloads(await take(now, 1)) == [b"d"]
+            assert payloads(other.log("news")) == [b"a", b"b", b"c", b"d"]
+            assert payloads(other.log("news", receipts[1].id, 1)) == [b"c"]
+            stranger = receipts[0].id[:-3] + "aaa"
+            for start in (-1, 9, True, None, "yesterday", stranger):
+                with pytest.raises(InputError):
+                    other.subscribe("news", start)  # type: ignore[arg-type]
+            with pytest.raises(InputError):
+                other.subscribe("news/#", 1)
+            with pytest.raises(InputError):
+                other.log("news", stranger)
+            assert len(other._readers.by_topic["news"]) == 6
+
+    live(main())
+
+
+def test_who_began_now_is_spared_the_history_that_another_reader_fetches() -> None:
+    async def main() -> None:
+        async with village(1) as found:
+            (one,) = found.nodes
+            one.subscribe("news")
+            await one.publish_all("news", ["old", "older"])
+            other = await found.add()
+            reader = await other.subscribe("news").ready()
+            await until(
+                lambda: other._driver.streams.repair.topics["news"].opened, "where it begins is known"
+            )
+            await one.publish("news", "new")
+            assert payloads(await take(reader, 1)) == [b"new"]
+            events = await read(other, "news", 3, start="earliest")
+            assert sorted(payloads(events)) == [b"new", b"old", b"older"]
+            await one.publish("news", "newest")
+            assert payloads(await take(reader, 1)) == [b"newest"]
+
+    live(main())
+
+
+def test_who_began_now_is_spared_a_branch_that_it_hears_of_later() -> None:
+    async def main() -> None:
+        async with village(1) as found:
+            (one,) = found.nodes
+            one.subscribe("news")
+            await one.publish("news", "a branch of one event")
+            far = await found.add(join=[])
+            far.subscribe("news")
+            await far.publish_all("news", ["another", "of three", "events"])
+            late = await found.add(join=[one.address])
+            new = await late.subscribe("news").ready()
+            await until(lambda: late._driver.streams.is_level("news"), "the first branch is known")
+            await found.add(join=[one.address, far.address])
+            await until(lambda: b"events" in payloads(late.log("news")), "so is the other")
+            await one.publish("news", "new")
+            assert payloads(await take(new, 1)) == [b"new"]
+
+    live(main())
+
+
+def test_a_guest_follows_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        for bound in ("MOMENT_US", "LONGEST_US"):
+            monkeypatch.setattr(publisher_probe, bound, round(PATIENCE_S * 1e6))
+        async with village(8) as found:
+            readers = found.nodes[:2]
+            for node in readers:
+                node.subscribe("news")
+            await until(lambda: all(node._driver.is_ready("news") for node in readers), "rings complete")
+            await until(
+                lambda: all(len(n._driver.peer_table.known()) == 7 for n in found.nodes), "everybody known"
+            )
+            await readers[0].publish_all("news", [b"%d" % n for n in range(5)])
+
+            def strangers() -> list[Node]:
+                return [node for node in found.nodes if "news" not in node._driver.streams.repair.topics]
+
+            def have(count: int) -> bool:
+                known = [node for node in found.nodes if node not in strangers()]
+                return len(known) >= 3 and all(len(node.log("news")) == count for node in known)
+
+            await until(lambda: have(5), "readers and replicas have all")
+            await asyncio.gather(*(strangers()[0].publish("news", f"guest {n}") for n in range(3)))
+            await until(lambda: all(len(node.log("news")) == 8 for node in readers), "readers have it")
+            heights = [event._sealed.record.height for event in readers[0].log("news")]
+            assert heights == list(range(1, 9))
+
+    live(main())
+
+
+def test_a_guest_of_a_stream_that_nobody_has_does_not_wait_for_ever() -> None:
+    async def main() -> None:
+        async with village(3) as found:
+            guest = found.nodes[0]
+            await until(lambda: len(guest._driver.peer_table.known()) == 2, "everybody known")
+            receipts = await guest.publish_all("new", [b"a", b"b"])
+            assert found.memory is not None
+            for node in found.nodes[1:]:
+                found.memory.freeze(node.id)
+            guest._publisher._durable._wait_s = 0.1
+            await guest.publish("new too", b"c")
+            for node in found.nodes[1:]:
+                found.memory.thaw(node.id)
+            assert [event.id for event in guest.log("new")] == [receipt.id for receipt in receipts]
+            assert guest.log("new too")[0]._sealed.record.height == 1
+
+    live(main())
+
+
+def test_a_slow_reader_of_a_stream_misses_nothing() -> None:
+    async def main() -> None:
+        async with village(2, config=replace(FAST, waiting=10)) as found:
+            one, other = found.nodes
+            reader = await other.subscribe("news").ready()
+            said = [b"%d" % n for n in range(300)]
+            await one.publish_all("news", said)
+            await until(lambda: other._driver.streams.safe_position("news") == 300)
+            assert reader.waiting <= 10
+            assert payloads(await take(reader, 300)) == said
+            assert reader.dropped == 0
+
+    live(main())
+
+
+def test_a_consumer_goes_on_where_it_was(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with village(1) as found:
+            (publisher,) = found.nodes
+            node = await found.add(folder=tmp_path)
+            identity = node._identity
+            reader = await node.subscribe("orders", "earliest", "billing").ready()
+            await publisher.publish_all("orders", [b"%d" % n for n in range(6)])
+            events = await take(reader, 6)
+            for event in events[:4]:
+                await reader.ack(event)
+            again = node.subscribe("orders", "earliest", "billing")
+            assert payloads(await take(again, 2)) == [b"4", b"5"]
+            await node.close()
+            found.nodes.remove(node)
+            await publisher.publish("orders", b"6")
+            node = await found.add(folder=tmp_path, identity=identity)
+            reader = node.subscribe("orders", consumer="billing")
+            assert payloads(await take(reader, 3)) == [b"4", b"5", b"6"]
+            other = node.subscribe("orders", "earliest", "shipping")
+            assert payloads(await take(other, 7)) == [b"%d" % n for n in range(7)]
+            with pytest.raises(InputError):
+                await node.subscribe("orders").ack(events[0])
+
+    live(main())
+
+
+def test_a_node_that_was_away_gets_what_it_missed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with village(3) as found:
+            publisher = found.nodes[0]
+            node = await found.add(folder=tmp_path)
+            identity = node._identity
+            reader = await node.subscribe("news").ready()
+            await publisher.publish("news", b"before")
+            await take(reader, 1)
+            await node.close()
+            found.nodes.remove(node)
+            await publisher.publish_all("news", [b"%d" % n for n in range(100)])
+            node = await found.add(folder=tmp_path, identity=identity)
+            events = await read(node, "news", 100, start=1)
+            assert payloads(events) == [b"%d" % n for n in range(100)]
+
+    live(main())
+
+
+def test_what_two_publish_at_the_same_time_has_one_order() -> None:
+    async def main() -> None:
+        async with village(4) as found:
+            readers = [node.subscribe("news") for node in found.nodes]
+            await until(lambda: all(node._driver.is_ready("news") for node in found.nodes), "rings complete")
+            await asyncio.gather(
+                *(node.publish("news", f"{n} {i}") for i in range(20) for n, node in enumerate(found.nodes))
+            )
+            seen = [await take(reader, 80) for reader in readers]
+            assert len({frozenset(event.id for event in events) for events in seen}) == 1
+            logs = [[event.id for event in node.log("news")] for node in found.nodes]
+            assert len(logs[0]) == 80
+            assert logs[0] == logs[1] == logs[2] == logs[3]
+            for events in seen:  # parents first
+                had: set[bytes] = set()
+                for event in events:
+                    assert had.issuperset(event._sealed.record.parents)
+                    had.add(event._sealed.cid)
+
+    live(main())
+
+
+def test_patterns_read_streams_too() -> None:
+    async def main() -> None:
+        async with village(2) as found:
+            one, other = found.nodes
+            await one.subscribe("a/b").ready()
+            await one.publish("a/b", b"1")
+            reader = other.subscribe("a/#", "earliest", "me")
+            (event,) = await take(reader, 1)
+            assert (event.topic, event.payload) == ("a/b", b"1")
+            await reader.ack(event)
+
+    live(main())
+
+
+def test_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        config = replace(FAST, retention=Retention(events=10))
+        monkeypatch.setattr(retention, "EVERY_S", 0.05)
+        async with village(1, config=config) as found:
+            node = await found.add(folder=tmp_path)
+            await node.publish_all("news", [b"%d" % n for n in range(50)])
+            store = node._driver.streams.store
+            await until(lambda: store.state("news").first == 41, "the oldest are gone")
+            assert payloads(await read(node, "news", 10, start="earliest")) == [
+                b"%d" % n for n in range(40, 50)
+            ]
+
+    live(main())
+
+
+def test_a_publisher_waits_for_holders_but_not_for_ever(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with village(2, config=replace(FAST, publish_wait_s=PATIENCE_S, holders=2)) as found:
+            one, other = found.nodes
+            await other.subscribe("news").ready()
+            await one.subscribe("news").ready()
+            assert (await one.publish("news", b"1")).holders == 1  # there is one other
+            assert found.memory is not None
+            found.memory.freeze(other.id)
+            one._publisher._durable._wait_s = 0.2
+            assert (await one.publish("news", b"2")).holders == 0
+            found.memory.thaw(other.id)
+            reader = other.subscribe("news", "earliest")
+            assert payloads(await take(reader, 2)) == [b"1", b"2"]
+
+    live(main())
+
+
+def test_a_disk_that_takes_nothing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with village(1, config=replace(FAST, publish_wait_s=0.2)) as found:
+            node = await found.add(folder=tmp_path)
+            store = node._driver.streams.store
+            assert isinstance(store, StreamStore)
+            monkeypatch.setattr(store._writer, "_begin", lambda: None)
+            with pytest.raises(UnsafeError):
+                await node.publish("news", b"1")
+            monkeypatch.undo()
+
+    live(main())
+
+
+def test_while_the_disk_is_slow_nothing_is_taken_and_later_it_is_fetched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with village(2, config=replace(FAST, publish_wait_s=PATIENCE_S)) as found:
+            one, other = found.nodes
+            one._publisher._durable._wait_s = other._publisher._wait_s = 0.3
+            reader = await other.subscribe("news").ready()
+            await until(lambda: one._driver.count_others() == 1, "they have met")
+            slow = {other._driver.streams.store}
+            monkeypatch.setattr(VolatileStreams, "is_crowded", property(lambda self: self in slow))
+            assert (await one.publish("news", b"1")).holders == 0
+            counters = other.stats()["counters"]
+            assert counters[TOO_MUCH] >= 1
+            with pytest.raises(OverloadedError):
+                await other.publish("news", b"mine")
+            slow.clear()
+            assert payloads(await take(reader, 1)) == [b"1"]
+            assert (await other.publish("news", b"2")).holders == 1
+
+    live(main())
+
+
+def test_plain_events_are_kept_by_nobody() -> None:
+    async def main() -> None:
+        async with village(2) as found:
+            one, other = found.nodes
+            reader = await other.subscribe("news").ready()
+            receipt = await one.publish("news", b"now", durable=False)
+            assert receipt.holders == 0
+            (event,) = await take(reader, 1)
+            assert event.offset == 0
+            for node in found.nodes:
+                assert node._driver.streams.store.topics() == []
+                assert node._driver.streams.replicas.table is None  # nobody needs Kademlia
+
+    live(main())
+
+
+def test_the_checker_of_simulated_runs_finds_nothing(tmp_path: Path) -> None:
+    """Four publish, one of the readers is away for a while, and what is promised is kept."""
+    checker = StreamChecker()
+
+    async def publish(node: Node, count: int) -> None:
+        for n in range(count):
+            receipt = await node.publish("news", str(n))
+            sealed = node._driver.streams.store.get(receipt.cid)
+            assert sealed is not None
+            checker.published(sealed)
+            checker.acknowledged(receipt.cid, receipt.holders)
+
+    async def main() -> None:
+        async with village(3) as found:
+            away = await found.add(folder=tmp_path)
+            identity = away._identity
+            readers = {n: node.subscribe("news", "earliest") for n, node in enumerate(found.nodes)}
+            await until(lambda: all(node._driver.is_ready("news") for node in found.nodes), "rings complete")
+            await asyncio.gather(*(publish(node, 10) for node in found.nodes))
+            await away.close()
+            found.nodes.remove(away)
+            await asyncio.gather(*(publish(node, 10) for node in found.nodes))
+            away = await found.add(folder=tmp_path, identity=identity)
+            readers[3] = away.subscribe("news", "earliest")
+            await publish(away, 10)
+            for n, reader in readers.items():
+                for event in await take(reader, 80):
+                    checker.delivered(n, event._sealed)
+            logs = {n: node.log("news", count=100) for n, node in enumerate(found.nodes)}
+            checker.finish("news", {n: [e._sealed.cid for e in log] for n, log in logs.items()}, enough=1)
+            assert checker.faults == []
+            assert all(len(log) == 80 for log in logs.values())
+
+    live(main())
+
+
+def test_nobody_waits_for_a_stranger_who_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    def patient(period_s: float, replicas: int) -> KademliaConfig:
+        return replace(table_config(period_s, replicas), timeout_s=2 * PATIENCE_S)
+
+    async def main() -> None:
+        async with village(2, sockets=True) as found:
+            one, other = found.nodes
+            await until(lambda: one._driver.count_others() == 1, "they have met")
+            await one.names.create("first")
+            stranger = await Attacker(found.network).connect(one.address)
+            await stranger.greet()
+            await stranger.send(stranger.introduction(), encode_stream(Ping(1)))
+            await stranger.answered()
+            await stranger.leave()
+            table = one._driver.streams.replicas.table
+            number = one._driver.peer_table.number_of(stranger.identity.id)
+            assert table is not None
+            assert number in table.in_use
+            await until(lambda: stranger.identity.id not in one._driver.transport.links(), "it is gone")
+            async with asyncio.timeout(PATIENCE_S):
+                await one.names.create("second")
+                created = await one.names.create("third")
+                assert (await other.names.show("third", created.descriptor.owner)).cid == created.cid
+
+    monkeypatch.setattr(durable_runtime, "table_config", patient)
+    live(main())
+
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from vinecast import Node, NodeConfig
+
+
+async def main() -> None:
+    config = NodeConfig(period_s=0.05)
+    async with Node(join=[sys.argv[1]], folder=Path(sys.argv[2]), network="test", config=config) as node:
+        await node._driver.joined.wait()
+        n = 0
+        while True:
+            for receipt in await node.publish_all("news", [str(n + i) for i in range(5)]):
+                print(receipt.id, receipt.holders, flush=True)
+            n += 5
+
+
+asyncio.run(main())
+"""
+
+
+def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with village(1, sockets=True) as found:
+            (other,) = found.nodes
+            writer = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", WRITER, other.address, str(tmp_path), stdout=asyncio.subprocess.PIPE
+            )
+            assert writer.stdout is not None
+            acknowledged: set[str] = set()
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    while len(acknowledged) < 200:
+                        receipt, holders = (await writer.stdout.readline()).decode().split()
+                        acknowledged.add(receipt)
+                        assert int(holders) == 1
+            finally:
+                writer.kill()
+                await writer.wait()
+            for line in (await writer.stdout.read()).decode().splitlines():
+                if len(line.split()) == 2:  # the last may have been cut short
+                    acknowledged.add(line.split()[0])
+            assert acknowledged <= {event.id for event in other.log("news", count=100_000)}
+            again = await found.add(folder=tmp_path)
+            kept = {event.id for event in again.log("news", count=100_000)}
+            assert acknowledged <= kept
+            await again.publish("news", b"back")
+            reader = again.subscribe("news", "earliest")
+            read = await take(reader, len(kept) + 1)
+            assert {event.id for event in read} >= acknowledged
+            assert read[-1].payload == b"back"
+
+    live(main())
+
+
+def examples() -> list[str]:
+    """The programs in the documentation of streams."""
+    text = (DOCS / "streams.md").read_text()
+    return [part.split("```")[0] for part in text.split("```python\n")[1:]]
+
+
+def test_the_documentation_has_examples() -> None:
+    assert len(examples()) == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (0, "1 other node holds it\n1 b'one coffee'\n2 b'two teas'\n3 b'a cake'\nagain: b'one coffee'\n"),
+        (1, "done: b'one coffee'\ndone: b'two teas'\n"),
+    ],
+)
+def test_what_the_documentation_shows(number: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(examples()[number], "docs/streams.md", "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out == said

@@ -1,0 +1,1 @@
+"""What tests share: networks, live nodes, strangers, Spark, and where things are."""
