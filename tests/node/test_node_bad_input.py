@@ -223,7 +223,7 @@ async def wrong_bytes_for_a_key(scene: Scene) -> str:
     found: list[Any] = []
     streams = scene.victim._driver.streams
     streams.replicas.await_answer(Operation.GET, BLOCK_KEY, found.append)
-    streams.do(lambda table, now_us: table.get(BLOCK_KEY, now_us))
+    streams.table.do(lambda table, now_us: table.get(BLOCK_KEY, now_us))
     await until(lambda: any(find.key == BLOCK_KEY for find in scene._heard(wire.FindPeers)), "it is asked")
     find = next(find for find in scene._heard(wire.FindPeers) if find.key == BLOCK_KEY)
     await scene.say(wire.FindAnswer(find.number, (), (), b"another block"))
@@ -233,7 +233,7 @@ async def wrong_bytes_for_a_key(scene: Scene) -> str:
 
 
 async def an_answer_to_another_question(scene: Scene) -> str:
-    scene.victim._driver.streams.do(lambda table, now_us: table.get(BLOCK_KEY, now_us))
+    scene.victim._driver.streams.table.do(lambda table, now_us: table.get(BLOCK_KEY, now_us))
     find = await scene.asked(wire.FindPeers)
     await scene.say(wire.ValueStored(find.number, True))
     return "kademlia.refused_answers"

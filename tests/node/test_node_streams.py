@@ -192,7 +192,7 @@ def test_who_began_now_is_spared_a_branch_that_it_hears_of_later() -> None:
             await far.publish_all("news", ["another", "of three", "events"])
             late = await found.add(join=[one.address])
             new = await late.subscribe("news").ready()
-            await until(lambda: late._driver.streams.is_level("news"), "the first branch is known")
+            await until(lambda: late._driver.streams.repair.is_level("news"), "the first branch is known")
             await found.add(join=[one.address, far.address])
             await until(lambda: b"events" in payloads(late.log("news")), "so is the other")
             await one.publish("news", "new")

@@ -33,7 +33,8 @@ from vinecast.systems.common.tman_base import TManBase
 from vinecast.systems.direct.machine import Direct, DirectConfig
 from vinecast.systems.flooding.machine import Flooding, FloodingConfig
 from vinecast.systems.opt.machine import OptConfig
-from vinecast.systems.poldercast.machine import PolderCast, PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
+from vinecast.systems.poldercast.machine import PolderCast
 from vinecast.systems.quasar.machine import QuasarConfig
 from vinecast.systems.registry import SYSTEMS as SIMULATED
 from vinecast.systems.rvr.machine import RvrConfig

@@ -56,7 +56,8 @@ from vinecast.systems.common.anycast import (
     AnycastFound,
     AnycastSeek,
 )
-from vinecast.systems.poldercast.machine import PolderCast, PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
+from vinecast.systems.poldercast.machine import PolderCast
 from vinecast.systems.poldercast.sweep import PolderCastSweep
 
 SECOND = 1_000_000

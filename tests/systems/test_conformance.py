@@ -33,7 +33,7 @@ from support.conformance_live import (
 from vinecast.core.machine import SECOND_US
 from vinecast.sim.engine.network import Network, NetworkConfig, Partition
 from vinecast.sim.workload.subscriptions import Subscriptions, pattern
-from vinecast.systems.poldercast.machine import SHORTCUTS
+from vinecast.systems.poldercast.config import SHORTCUTS
 
 every_system = pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS.keys())
 ANYWHERE = SYSTEMS | LIVE_SYSTEMS

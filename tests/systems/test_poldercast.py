@@ -40,7 +40,8 @@ from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.rings import RingsAnswer, RingsConfig, RingsRequest
 from vinecast.protocols.vicinity import VicinityConfig, VicinityRequest
 from vinecast.sim.workload.subscriptions import pattern
-from vinecast.systems.poldercast.machine import SHORTCUTS, PolderCast, PolderCastConfig, PolderCastEvent
+from vinecast.systems.poldercast.config import SHORTCUTS, PolderCastConfig
+from vinecast.systems.poldercast.machine import PolderCast, PolderCastEvent
 from vinecast.systems.registry import SYSTEMS
 
 PEERS, TOPICS = 12, 4

@@ -27,8 +27,9 @@ from vinecast.sim.engine.sweep import SweepEngine
 from vinecast.sim.measure.metrics import spread_of
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.workload.subscriptions import Subscriptions
+from vinecast.systems.poldercast.config import PolderCastConfig
 from vinecast.systems.poldercast.events import Delays
-from vinecast.systems.poldercast.machine import PolderCast, PolderCastConfig
+from vinecast.systems.poldercast.machine import PolderCast
 from vinecast.systems.poldercast.sweep import PolderCastSweep
 from vinecast.systems.registry import SYSTEMS
 

@@ -27,7 +27,8 @@ from vinecast.sim.scenario.run import simulate
 from vinecast.sim.scenario.scenario import resolve
 from vinecast.sim.workload.subscriptions import Subscriptions, pattern
 from vinecast.systems.grid.machine import GridConfig
-from vinecast.systems.poldercast.machine import PolderCastConfig, PolderCastEvent
+from vinecast.systems.poldercast.config import PolderCastConfig
+from vinecast.systems.poldercast.machine import PolderCastEvent
 from vinecast.systems.poldercast_regular.machine import (
     PolderCastRegular,
     PolderCastRegularConfig,

@@ -253,7 +253,7 @@ def test_around_a_change_of_slots_both_slots_neighbours_serve(cycles: int) -> No
 
 
 def test_poldercast_below_is_what_it_is_without_regular_rings() -> None:
-    from vinecast.systems.poldercast.machine import PolderCastConfig
+    from vinecast.systems.poldercast.config import PolderCastConfig
     from vinecast.systems.poldercast.sweep import PolderCastSweep
 
     twins = live_through_it(60, 9, cycles=20)

@@ -52,6 +52,18 @@ def add_net(commands: Any, command: Command) -> None:
         metavar="KEY=VALUE",
         help="any setting of the nodes, such as --set vitis.table_size=10; can be repeated",
     )
+    _add_load(parser)
+    _add_events(parser)
+    parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="afterwards simulate the same network: same ids, subscriptions and publications",
+    )
+    parser.add_argument("--seed", type=seed, default=1, metavar="N", help="default: %(default)s")
+
+
+def _add_load(parser: argparse.ArgumentParser) -> None:
+    """What the nodes subscribe to and publish."""
     parser.add_argument("--topics", type=positive, default=10, metavar="N", help="default: %(default)s")
     parser.add_argument(
         "--subscriptions", type=positive, metavar="N", help="topics a node (default: 4, or all if fewer)"
@@ -66,6 +78,10 @@ def add_net(commands: Any, command: Command) -> None:
     parser.add_argument(
         "--rate", type=float, default=5.0, metavar="N", help="events a second (default: %(default)s)"
     )
+
+
+def _add_events(parser: argparse.ArgumentParser) -> None:
+    """What happens to the network, and for how long."""
     parser.add_argument(
         "--churn",
         type=float,
@@ -99,12 +115,6 @@ def add_net(commands: Any, command: Command) -> None:
         help="publish ten times faster than a reader reads, then faster than the network carries; "
         "ends when that is over",
     )
-    parser.add_argument(
-        "--compare",
-        action="store_true",
-        help="afterwards simulate the same network: same ids, subscriptions and publications",
-    )
-    parser.add_argument("--seed", type=seed, default=1, metavar="N", help="default: %(default)s")
 
 
 def net(arguments: argparse.Namespace) -> int:
@@ -135,9 +145,7 @@ def net(arguments: argparse.Namespace) -> int:
             "without --churn, --kill, --hostile and --overload"
         )
     if arguments.compare and not config.has_rings:
-        raise InputError(
-            f'--compare is for "poldercast": there is no twin of "{config.given.system}"'
-        )
+        raise InputError(f'--compare is for "poldercast": there is no twin of "{config.given.system}"')
     from vinecast.node.runtime.logs import set_up_logging
 
     set_up_logging()

@@ -7,7 +7,7 @@ from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
 from vinecast.peer.routers.router import SYSTEMS
 from vinecast.protocols.regularity import RegularityConfig
-from vinecast.systems.poldercast.machine import SHORTCUTS
+from vinecast.systems.poldercast.config import SHORTCUTS
 
 CYCLES = {"day": DAY_S, "week": WEEK_S}
 """Cycles of recurring behaviour, in seconds; a slot is an hour."""

@@ -16,7 +16,7 @@ from vinecast.sim.engine.sweep import SweepEngine
 from vinecast.sim.measure.metrics import ring_state, ring_targets
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.workload.sample import load_workload
-from vinecast.systems.poldercast.machine import PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
 from vinecast.systems.poldercast.sweep import PolderCastSweep
 
 DISTANCES = st.integers(1, 2**31 - 1)

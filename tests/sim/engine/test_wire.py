@@ -30,7 +30,8 @@ from vinecast.sim.engine.wire import (
     ControlMeter,
     profile_topic_bytes,
 )
-from vinecast.systems.poldercast.machine import PolderCastConfig, PolderCastEvent
+from vinecast.systems.poldercast.config import PolderCastConfig
+from vinecast.systems.poldercast.machine import PolderCastEvent
 from vinecast.systems.rvr.machine import RvrConfig
 from vinecast.systems.vitis.machine import VitisConfig
 

@@ -16,7 +16,7 @@ from vinecast.sim.measure.metrics import (
     ring_targets,
     spread_stats,
 )
-from vinecast.systems.poldercast.machine import PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
 from vinecast.systems.poldercast.sweep import PolderCastSweep
 
 # Node 0 wants topics 0 and 1, node 1 topic 0, node 2 topics 0 and 1, node 3 nothing but topic 2.

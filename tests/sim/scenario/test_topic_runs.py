@@ -29,7 +29,7 @@ from vinecast.sim.scenario.scenario import read_scenario, resolve
 from vinecast.sim.scenario.show import load, load_classes, show
 from vinecast.sim.scenario.watch import CLASS_COLUMNS, EVENT_COLUMNS, RING_COLUMNS, TOPIC_COLUMNS
 from vinecast.sim.workload.sample import load_workload
-from vinecast.systems.poldercast.machine import PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
 from vinecast.systems.poldercast.sweep import PolderCastSweep
 from vinecast.systems.registry import SYSTEMS
 

@@ -29,7 +29,7 @@ from vinecast.sim.scenario.world import choose_contacts
 from vinecast.sim.workload.churn import Availability, on_off, read_avt
 from vinecast.sim.workload.sample import load_workload, renumbered, synthetic
 from vinecast.sim.workload.subscriptions import Subscriptions
-from vinecast.systems.poldercast.machine import PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
 from vinecast.systems.poldercast.sweep import PolderCastSweep
 
 EXCHANGES = ("paper", "informed")

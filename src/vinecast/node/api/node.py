@@ -180,7 +180,7 @@ class Node:
         self._started_driver.subscribe(self._store.subscriptions())
         streams = self._started_driver.streams
         streams.resume()
-        self._names = TopicNames(identity, self.network, self._store, streams.replicas, streams.do)
+        self._names = TopicNames(identity, self.network, self._store, streams.replicas, streams.table.do)
         self._names.begin()
         assert self._store is not None
         self._store.mark_on(time.time_ns() // 1000)

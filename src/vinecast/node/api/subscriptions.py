@@ -142,13 +142,13 @@ class NodeSubscriptions:
 
     async def caught_up(self, topic: str) -> None:
         """See ``Node.caught_up``."""
-        driver = self.driver
+        driver, streams = self.driver, self.driver.streams
         since = driver.peer_table.cycle
-        while driver.streams.is_alone(topic) and driver.peer_table.cycle - since < JOINING_CYCLES:
+        while streams.is_alone(topic) and driver.peer_table.cycle - since < JOINING_CYCLES:
             if not await driver.next_cycle():
                 return
         since = driver.peer_table.cycle
-        while driver.peer_table.cycle - since < self._alone_cycles or not driver.streams.is_level(topic):
+        while driver.peer_table.cycle - since < self._alone_cycles or not streams.repair.is_level(topic):
             if not await driver.next_cycle():
                 return
 

@@ -28,7 +28,8 @@ from vinecast.protocols.victor import VictorAnswer, VictorConfig, VictorRequest
 from vinecast.systems.common.anycast import ANYCAST_MESSAGES
 from vinecast.systems.durable.carriers import over_poldercast
 from vinecast.systems.grid.machine import GridConfig
-from vinecast.systems.poldercast.machine import PolderCast, PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
+from vinecast.systems.poldercast.machine import PolderCast
 from vinecast.systems.poldercast_regular.machine import PolderCastRegular, PolderCastRegularConfig
 
 GOSSIP: Mapping[str, type[Any]] = {

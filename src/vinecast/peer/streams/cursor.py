@@ -81,7 +81,7 @@ class Cursor:
             return self._start
         if self._start == EARLIEST:
             return 0
-        self._above[topic] = self._streams.horizon(topic)
+        self._above[topic] = self._streams.repair.horizon(topic)
         return store.state(topic).last
 
     def leave_out(self, topic: str, height: int) -> None:

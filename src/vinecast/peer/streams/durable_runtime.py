@@ -7,11 +7,10 @@ and to readers. When too much waits to be written nothing more is taken: others 
 fetched later.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from vinecast.core.errors import RemoteError
-from vinecast.core.events import Effect, Message, PeerLost, Received, Send, Start, Stop, TimerFired
+from vinecast.core.events import PeerLost, Received, Send, Start, Stop, TimerFired
 from vinecast.core.log.batch_signature import SignatureChecker, SignedEvent, event_number, read_signed_event
 from vinecast.core.log.blocks import cid_of
 from vinecast.core.log.name_record import NameChecker
@@ -23,16 +22,15 @@ from vinecast.peer.limits.rate_limit import RateLimit
 from vinecast.peer.routers.router import Router
 from vinecast.peer.streams import messages as wire
 from vinecast.peer.streams.batcher import StreamBatcher
-from vinecast.peer.streams.codec import TableCodec, pack_stream, read_stream
+from vinecast.peer.streams.codec import pack_stream, read_stream
 from vinecast.peer.streams.ports import Listener, Reader, StreamHost, StreamPlace, StreamsSettings
 from vinecast.peer.streams.publisher_probe import PublisherProbe
 from vinecast.peer.streams.replicas import LOOKUPS_A_PERIOD, ReplicaFinder, table_config
 from vinecast.peer.streams.start_horizon import StartHorizon
+from vinecast.peer.streams.table_exchange import TableExchange
 from vinecast.peer.table.peer_table import ME, PeerTable
 from vinecast.peer.wire.event_encoding import UNKNOWN_WAY
 from vinecast.peer.wire.messages import StreamFrame
-from vinecast.protocols.kademlia import MESSAGES as TABLE_MESSAGES
-from vinecast.protocols.kademlia import Kademlia
 from vinecast.protocols.kademlia.machine import JOIN_TIMER, TIMER
 from vinecast.protocols.kademlia.operations import TIMEOUT_TIMER
 from vinecast.protocols.streams import (
@@ -113,9 +111,9 @@ class DurableRuntime:
         )
         if system.table is not None:
             self.replicas.share(system.table, system.machine)
+        self.table = TableExchange(host, self.replicas, peer_table, system.codec)
         self._host, self._system, self._peer_table, self._reader = host, system, peer_table, reader
         self._ways = system.ways
-        self._table_codec = TableCodec(system.codec)
         self._questions = RateLimit()
         self._batcher = StreamBatcher(host.send_frame, system.ways)
         self._start_horizon = StartHorizon()
@@ -171,7 +169,7 @@ class DurableRuntime:
                 self._want_replicas(topic)
                 self._ask_heads(topic)
         known = self.repair.topics.get(topic)
-        was_told = known is not None and bool(known.tales) and self.is_level(topic)
+        was_told = known is not None and bool(known.tales) and self.repair.is_level(topic)
         if self._publisher_probe.waits(topic, now_us) and not was_told:
             return True
         self._publisher_probe.end(topic)
@@ -204,10 +202,6 @@ class DurableRuntime:
             encoded.taken + told.get(one.number, 0) for one, encoded in zip(hand, encoded_events, strict=True)
         ]
 
-    def do(self, begin: Callable[[Kademlia, int], list[Effect]]) -> None:
-        """Have Kademlia do something."""
-        self._carry_table(self.replicas.ask(begin, self._host.now_us()))
-
     @property
     def is_crowded(self) -> bool:
         """Whether publishers should wait for the disk."""
@@ -218,13 +212,6 @@ class DurableRuntime:
         known = self._safe.get(topic)
         return self.store.state(topic).last if known is None else known
 
-    def horizon(self, topic: str) -> int:
-        """The height up to which a stream is older than now, where some of that is still to come; else 0."""
-        followed = self.repair.topics.get(topic)
-        if followed is None or followed.start == NOW or self.is_level(topic):
-            return 0
-        return max((tale.height for tale in followed.tales.values()), default=0)
-
     def is_old(self, sealed: SignedEvent) -> bool:
         """Whether an event is older than this node's interest in its stream."""
         return self._start_horizon.is_old(sealed)
@@ -232,20 +219,6 @@ class DurableRuntime:
     def is_alone(self, topic: str) -> bool:
         """Whether nobody else is known who may have something of a stream."""
         return not any(peer != ME for peer in self.replicas.of(topic))
-
-    def is_level(self, topic: str) -> bool:
-        """Whether a followed stream has all that others have told of, as far as is known."""
-        followed = self.repair.topics.get(topic)
-        if followed is None:
-            return False
-        seeking = self.repair.seeking
-        told = max((tale.height for tale in followed.tales.values()), default=0)
-        return (
-            followed.opened
-            and not seeking.seeks(topic)
-            and followed.since is None
-            and told <= max(followed.height, followed.floor)
-        )
 
     # What the driver tells.
 
@@ -261,7 +234,8 @@ class DurableRuntime:
             if isinstance(inner, wire.CarriedEvents):
                 self._take_carried(peer, sender, inner)
             elif isinstance(inner, wire.TABLE_FRAMES):
-                self._take_table(peer, sender, inner)
+                self._questions.note(peer, self._host.now_us())
+                self.table.take(peer, sender, inner)
             else:
                 self._take_stream(peer, sender, inner)
         finally:
@@ -283,7 +257,7 @@ class DurableRuntime:
             if name == PERIOD:
                 self._begin_period()
         else:
-            self._carry_table(self.replicas.handle(TimerFired(name), self._host.now_us()))
+            self.table.carry_out(self.replicas.handle(TimerFired(name), self._host.now_us()))
         self._flush()
 
     def handle(self, event: Start | PeerLost) -> None:
@@ -294,12 +268,12 @@ class DurableRuntime:
             return
         self._tell(event)
         if isinstance(event, PeerLost):
-            self._carry_table(self.replicas.handle(event, self._host.now_us()))
+            self.table.carry_out(self.replicas.handle(event, self._host.now_us()))
         self._flush()
 
     def meet(self, peer: int) -> None:
         """A peer has introduced itself."""
-        self._carry_table(self.replicas.meet(peer, self._host.now_us()))
+        self.table.carry_out(self.replicas.meet(peer, self._host.now_us()))
         if not self._stopped:
             self._tell(Met(peer, self._peer_table.topics_of(peer)))
 
@@ -309,7 +283,7 @@ class DurableRuntime:
 
     def leave(self) -> None:
         """The node leaves."""
-        self._carry_table(self.replicas.handle(Stop(), self._host.now_us()))
+        self.table.carry_out(self.replicas.handle(Stop(), self._host.now_us()))
 
     def kept(self, cids: tuple[bytes, ...]) -> None:
         """The store says that these are safe."""
@@ -374,15 +348,6 @@ class DurableRuntime:
                     self._tell(Follow(told.topic, reads=False))
         self._tell(Received(sender, message))
 
-    def _take_table(self, peer: bytes, sender: int, frame: wire.TableFrame) -> None:
-        now_us = self._host.now_us()
-        self._questions.note(peer, now_us)
-        self._peer_table.release()
-        message = self._table_codec.read(peer, frame)
-        self._carry_table(
-            self.replicas.wake(now_us) + self.replicas.handle(Received(sender, message), now_us)
-        )
-
     # Once a period.
 
     def _begin_period(self) -> None:
@@ -397,11 +362,11 @@ class DurableRuntime:
                 if new >= LOOKUPS_A_PERIOD:
                     break
         if awake or self.replicas.is_needed:
-            self._carry_table(self.replicas.begin_period(now_us))
+            self.table.carry_out(self.replicas.begin_period(now_us))
 
     def _want_replicas(self, topic: str) -> None:
         if topic in self.repair.topics:
-            self._carry_table(self.replicas.want(topic, self._host.now_us()))
+            self.table.carry_out(self.replicas.want(topic, self._host.now_us()))
 
     def _found_replicas(self, topic: str, peers: tuple[int, ...]) -> None:
         self._tell(KeptBy(topic, peers))
@@ -442,7 +407,7 @@ class DurableRuntime:
                 self.replicas.provide(topic)
             case FindProviders(topic):
                 now_us = self._host.now_us()
-                self._carry_table(self.replicas.find_providers(topic, self._found_providers, now_us))
+                self.table.carry_out(self.replicas.find_providers(topic, self._found_providers, now_us))
             case _:
                 self._host.carry_out(effect)
 
@@ -460,19 +425,3 @@ class DurableRuntime:
         self.store.keep(events, self._host.now_us())
         for sealed in events:
             self._unsafe[sealed.cid] = sealed.record.topic, self.store.position_of(sealed.cid)
-
-    def _carry_table(self, effects: Iterable[Effect]) -> None:
-        """What Kademlia asks for. It does not wait for a peer to whom nothing can be sent: whoever talked to
-        this node once may have said nothing of where it listens."""
-        left = deque(effects)
-        while left:
-            match left.popleft():
-                case Send(to, message) if isinstance(message, TABLE_MESSAGES):
-                    if not self._send_table(to, message):
-                        left.extend(self.replicas.handle(PeerLost(to), self._host.now_us()))
-                case effect:
-                    self._host.carry_out(effect)
-
-    def _send_table(self, to: int, message: Message) -> bool:
-        frame = self._table_codec.pack(self._peer_table.id_of(to), message)
-        return self._host.send_frame(to, wire.encode_stream(frame))

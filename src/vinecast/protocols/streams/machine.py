@@ -144,6 +144,24 @@ class GapRepair:
         heads = (kept or heads)[:PARENTS_MAX]  # what is forgotten here may be gone everywhere
         return heads, 1 + max((self.intake.height(topic, head) for head in heads), default=0)
 
+    def is_level(self, topic: str) -> bool:
+        """Whether a followed stream has all that others have told of, as far as is known."""
+        followed = self.topics.get(topic)
+        return (
+            followed is not None
+            and followed.opened
+            and not self.seeking.seeks(topic)
+            and followed.since is None
+            and followed.told <= max(followed.height, followed.floor)
+        )
+
+    def horizon(self, topic: str) -> int:
+        """The height up to which a stream is older than now, where some of that is still to come; else 0."""
+        followed = self.topics.get(topic)
+        if followed is None or followed.start == NOW or self.is_level(topic):
+            return 0
+        return followed.told
+
     def peers_in_use(self) -> set[int]:
         """Whom it reckons with: whose numbers must stay theirs."""
         known = (

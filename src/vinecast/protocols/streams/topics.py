@@ -68,6 +68,11 @@ class Topic:
         return max(self.stored_floor, self.joining)
 
     @property
+    def told(self) -> int:
+        """The greatest height that others have told of."""
+        return max((tale.height for tale in self.tales.values()), default=0)
+
+    @property
     def is_visited(self) -> bool:
         """Whether the node only publishes on it: then it is in a hurry to know the heads."""
         return self.start == NOW and not self.reads
@@ -77,7 +82,7 @@ class Topic:
         """Whether there is nothing to tell: the stream is known to be empty, and nobody told of events.
         Whoever has something tells."""
         empty = self.opened and not (self.height or self.floor) and self.since is None
-        return empty and not any(tale.height for tale in self.tales.values())
+        return empty and not self.told
 
     def begin_again(self) -> None:
         """The node was away: a stream that was empty may be so no longer, so others are asked again."""

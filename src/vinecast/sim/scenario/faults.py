@@ -31,7 +31,7 @@ from vinecast.systems.durable.simulated import (
     SimulatedDurable,
     topic_name,
 )
-from vinecast.systems.poldercast.machine import PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
 
 SETTLE_S = 4.0
 """Seconds that a network has before anything happens (ours)."""

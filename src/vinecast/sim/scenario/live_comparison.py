@@ -19,7 +19,8 @@ from vinecast.sim.engine.network import Network, NetworkConfig
 from vinecast.sim.measure.metrics import ring_targets
 from vinecast.sim.scenario.scenario import EventConfig
 from vinecast.sim.scenario.world import EventWorld, choose_contacts
-from vinecast.systems.poldercast.machine import PolderCast, PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
+from vinecast.systems.poldercast.machine import PolderCast
 from vinecast.systems.registry import SYSTEMS
 
 SETTLE_CYCLES = 200  # ours: for the rings to be complete

@@ -57,7 +57,8 @@ from vinecast.systems.durable.machine import (
     PublishSigned,
     Routed,
 )
-from vinecast.systems.poldercast.machine import PolderCast, PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
+from vinecast.systems.poldercast.machine import PolderCast
 
 NETWORK = "simulated"
 CONSUMER = "application"

@@ -18,7 +18,7 @@ publishers to subscribe; this spares them that). With ``anycast`` it searches fo
 does a subscriber whose ring stays empty (systems/common/anycast).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.arrays.suspicion import SuspicionMemory
 from vinecast.core.arrays.topic_overlap import TOPICS_MAX, Scratch, begin_gathering, gather, gather_one
-from vinecast.core.config import check, limited
 from vinecast.core.draws import SEED_MAX
 from vinecast.core.errors import InputError
 from vinecast.core.events import (
@@ -47,73 +46,26 @@ from vinecast.core.events import (
     TimerFired,
     Unsubscribe,
 )
-from vinecast.core.machine import NOBODY, SECOND_US, Machine
+from vinecast.core.machine import NOBODY, Machine
 from vinecast.core.trace import TraceKind
-from vinecast.protocols.cyclon import Cyclon, CyclonConfig
+from vinecast.protocols.cyclon import Cyclon
 from vinecast.protocols.cyclon import machine as cyclon
 from vinecast.protocols.gravity.machine import TIMER as GRAVITY_TIMER
 from vinecast.protocols.ringcast import rules as ringcast
-from vinecast.protocols.rings import Rings, RingsAnswer, RingsConfig, RingsRequest
+from vinecast.protocols.rings import Rings, RingsAnswer, RingsRequest
 from vinecast.protocols.rings import machine as rings
 from vinecast.protocols.rings.informed import disagrees
-from vinecast.protocols.vicinity import Vicinity, VicinityAnswer, VicinityConfig, VicinityRequest
+from vinecast.protocols.vicinity import Vicinity, VicinityAnswer, VicinityRequest
 from vinecast.protocols.vicinity import machine as vicinity
-from vinecast.systems.common.anycast import ANYCAST_MESSAGES, Anycast, AnycastConfig
+from vinecast.systems.common.anycast import ANYCAST_MESSAGES, Anycast
 from vinecast.systems.common.recent import RecentEvents
-
-SHORTCUTS = ("both", "mixed", "cyclon", "vicinity")
+from vinecast.systems.poldercast.config import PolderCastConfig
 
 Peers = NDArray[np.int32]
 
 NO_PEERS: Peers = np.empty(0, dtype=np.int32)
 ANYWHERE = "anywhere"
 """All views: where a publisher that does not subscribe looks for somebody who does."""
-
-
-@dataclass(frozen=True, slots=True)
-class PolderCastConfig:
-    """The three layers, and how events are forwarded."""
-
-    fanout: int = limited(2, at_least=1, at_most=64)
-    """How often an event is forwarded on first receipt (S0 §4.2: f)."""
-    shortcuts: str = limited("both", one_of=SHORTCUTS)
-    """Which views random subscribers are taken from (S0 §6.4): from Cyclon's and Vicinity's together, from
-    one of the two by a coin for every node and event ("mixed"), or always from the same."""
-    stand_by: bool = True
-    """Whether the second ring neighbour on a side gets an event if the first cannot be reached (S0 §5.1:
-    "stand-by successors and predecessors to be used in case of failures"; §6.6)."""
-    with_vicinity: bool = True
-    """Whether there is a Vicinity layer at all (S0 §6.2 measures what happens without)."""
-    remembered: int = limited(8192, at_least=1, at_most=10_000_000)
-    """Events that a node remembers having seen, at the most: one for each topic that it can have. While all
-    of them are recent, a further one is turned away (ours)."""
-    remember_s: float = limited(10.0, at_least=0.001, at_most=86400.0)
-    """Seconds for which an event counts as recent. It must have come to rest everywhere by then (ours)."""
-    cyclon: CyclonConfig = field(default_factory=CyclonConfig)
-    vicinity: VicinityConfig = field(default_factory=VicinityConfig)
-    rings: RingsConfig = field(default_factory=RingsConfig)
-    anycast: AnycastConfig = field(default_factory=AnycastConfig)
-
-    def __post_init__(self) -> None:
-        check(self)
-        if not self.with_vicinity and self.shortcuts in ("vicinity", "mixed"):
-            raise InputError(f'shortcuts = "{self.shortcuts}" needs with_vicinity = true')
-
-    @property
-    def period_us(self) -> int:
-        """The length of a cycle: Cyclon's period."""
-        return self.cyclon.period_us
-
-    @property
-    def remember_us(self) -> int:
-        """For how long an event counts as recent, in microseconds."""
-        return round(self.remember_s * SECOND_US)
-
-    @property
-    def most(self) -> int:
-        """The longest list that any layer ever chooses."""
-        sizes = (self.cyclon.view_size, self.vicinity.view_size, self.rings.gossip_size, self.fanout)
-        return max(*sizes, self.cyclon.gossip_size, self.vicinity.gossip_size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.arrays.topic_overlap import TOPICS_MAX, make_scratch
 from vinecast.systems.common.row import Machines, System
-from vinecast.systems.poldercast.machine import PolderCast, PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
+from vinecast.systems.poldercast.machine import PolderCast
 from vinecast.systems.poldercast.sweep import PolderCastSweep
 
 

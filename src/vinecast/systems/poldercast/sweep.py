@@ -22,8 +22,8 @@ from vinecast.protocols.cyclon.sweep import CyclonSweep
 from vinecast.protocols.ringcast.sweep import Again, Forwarding, RingLinks, just_once
 from vinecast.protocols.rings import sweep as rings
 from vinecast.protocols.vicinity import sweep as vicinity
+from vinecast.systems.poldercast.config import PolderCastConfig
 from vinecast.systems.poldercast.events import Delays, EventMemory, RingPublication
-from vinecast.systems.poldercast.machine import PolderCastConfig
 
 Nodes = NDArray[np.int64]
 

@@ -37,7 +37,8 @@ from vinecast.protocols.victor import VictorAnswer, VictorRequest
 from vinecast.protocols.victor import machine as victor
 from vinecast.systems.grid import machine as grid
 from vinecast.systems.grid.machine import GridConfig, GridService
-from vinecast.systems.poldercast.machine import PolderCast, PolderCastConfig, PolderCastEvent
+from vinecast.systems.poldercast.config import PolderCastConfig
+from vinecast.systems.poldercast.machine import PolderCast, PolderCastEvent
 from vinecast.systems.poldercast_regular.rings import RegularProfiles, RingsRegular
 
 Peers = NDArray[np.int32]

@@ -16,7 +16,7 @@ from vinecast.sim.scenario.world import choose_contacts
 from vinecast.sim.workload.churn import on_off, read_avt
 from vinecast.sim.workload.sample import load_workload
 from vinecast.sim.workload.subscriptions import Subscriptions
-from vinecast.systems.poldercast.machine import PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
 
 TRACE = "skype.avt.gz"
 PERIOD_S = 60.0

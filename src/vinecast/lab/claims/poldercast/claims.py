@@ -45,7 +45,7 @@ from vinecast.sim.measure.metrics import (
     ring_targets,
 )
 from vinecast.sim.workload.subscriptions import Subscriptions
-from vinecast.systems.poldercast.machine import PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
 
 LIMIT = 60  # S0 §6.2: cycles within which 99 % of the rings are complete
 DONE = 0.01

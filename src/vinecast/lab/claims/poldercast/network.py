@@ -22,7 +22,7 @@ from vinecast.sim.measure.metrics import publish_and_measure, ring_state, ring_t
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.workload.sample import load_workload
 from vinecast.sim.workload.subscriptions import Subscriptions
-from vinecast.systems.poldercast.machine import PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
 from vinecast.systems.poldercast.sweep import PolderCastSweep
 
 CONTACTS = 20

@@ -14,7 +14,8 @@ from vinecast.systems.direct.machine import DirectConfig
 from vinecast.systems.durable.carriers import over_tree
 from vinecast.systems.durable.simulated import DurableConfig, DurableNodes
 from vinecast.systems.flooding.machine import FloodingConfig
-from vinecast.systems.poldercast.machine import PolderCast, PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
+from vinecast.systems.poldercast.machine import PolderCast
 from vinecast.systems.pulsarcast.machine import PulsarCast, PulsarCastConfig
 
 RECORDS = ("durable.", "streams.")

@@ -33,7 +33,7 @@ from vinecast.sim.workload.rates import draw_events, power_law
 from vinecast.sim.workload.sample import FILES, load_workload
 from vinecast.sim.workload.subscriptions import Subscriptions
 from vinecast.systems.opt.machine import OptConfig
-from vinecast.systems.poldercast.machine import PolderCastConfig
+from vinecast.systems.poldercast.config import PolderCastConfig
 from vinecast.systems.poldercast.sweep import PolderCastSweep
 from vinecast.systems.rvr.machine import RvrConfig
 from vinecast.systems.tman_sweep.events import TManPublication
