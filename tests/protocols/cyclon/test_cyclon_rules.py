@@ -21,6 +21,7 @@ class Row:
         self.peers: Peers = np.full(capacity, NOBODY, dtype=np.int32)
         self.ages: Ages = np.zeros(capacity, dtype=np.uint16)
         self.extent: Extent = np.array([len(entries), 0], dtype=np.int16)
+        self.row = self.peers, self.ages, self.extent
         for slot, (peer, age) in enumerate(entries):
             self.peers[slot], self.ages[slot] = peer, age
 
@@ -31,9 +32,7 @@ class Row:
 
     def begin(self, me: int, cycle: int, seed: int = 1) -> tuple[int, list[tuple[int, int]]]:
         peers, ages = np.zeros(GOSSIP, dtype=np.int32), np.zeros(GOSSIP, dtype=np.uint16)
-        partner, count = rules.begin_exchange(
-            self.peers, self.ages, self.extent, seed, cycle, me, GOSSIP, peers, ages
-        )
+        partner, count = rules.begin_exchange(self.row, seed, cycle, me, (peers, ages))
         return partner, list(zip(peers[:count].tolist(), ages[:count].tolist(), strict=True))
 
     def answer(
@@ -41,15 +40,13 @@ class Row:
     ) -> list[tuple[int, int]]:
         peers, ages = np.zeros(GOSSIP, dtype=np.int32), np.zeros(GOSSIP, dtype=np.uint16)
         new = Row(asked, max(len(asked), 1))
-        count = rules.answer_request(
-            self.peers, self.ages, self.extent, seed, cycle, me, sender, GOSSIP,
-            new.peers, new.ages, len(asked), peers, ages,
-        )  # fmt: skip
+        told = new.peers[: len(asked)], new.ages[: len(asked)]
+        count = rules.answer_request(self.row, seed, cycle, me, sender, told, (peers, ages))
         return list(zip(peers[:count].tolist(), ages[:count].tolist(), strict=True))
 
     def end(self, me: int, partner: int, given: list[tuple[int, int]]) -> None:
         new = Row(given, max(len(given), 1))
-        rules.end_exchange(self.peers, self.ages, self.extent, me, partner, new.peers, new.ages, len(given))
+        rules.end_exchange(self.row, me, partner, (new.peers[: len(given)], new.ages[: len(given)]))
 
 
 def test_the_partner_is_the_oldest_and_leaves_the_view() -> None:
@@ -122,26 +119,26 @@ def test_answering_hands_out_the_state_before_the_merge() -> None:
 def test_a_contact_is_met_once_and_never_oneself() -> None:
     row = Row([(1, 5)], capacity=2)
     for contact in (0, 1, NOBODY, 2, 3):
-        rules.meet(row.peers, row.ages, row.extent, 0, contact)
+        rules.meet(row.row, 0, contact)
     assert row.entries == [(1, 5), (2, 0)]
 
 
 def test_a_peer_that_was_found_takes_the_last_place_of_a_full_view() -> None:
     row = Row([(1, 5), (2, 6)], capacity=2)
     for contact in (0, 1, NOBODY, 3):
-        rules.admit(row.peers, row.ages, row.extent, 0, contact)
+        rules.admit(row.row, 0, contact)
     assert row.entries == [(1, 5), (3, 0)]
     _, sent = row.begin(me=0, cycle=1)
-    rules.admit(row.peers, row.ages, row.extent, 0, 9)
+    rules.admit(row.row, 0, 9)
     assert row.entries == sent[1:]  # what is in flight stays, and its partner's place is kept
 
 
 def test_a_lost_peer_is_forgotten_unless_it_is_in_flight() -> None:
     row = Row([(1, 1), (2, 2), (3, 3)])
-    rules.forget(row.peers, row.ages, row.extent, 2)
+    rules.forget(row.row, 2)
     assert sorted(row.entries) == [(1, 1), (3, 3)]
     _, sent = row.begin(me=0, cycle=1)
-    rules.forget(row.peers, row.ages, row.extent, sent[1][0])
+    rules.forget(row.row, sent[1][0])
     assert row.entries == sent[1:]
 
 

@@ -27,7 +27,7 @@ from vinecast.core.events import (
 )
 from vinecast.core.machine import NOBODY, SECOND_US
 from vinecast.protocols.cyclon import rules
-from vinecast.protocols.cyclon.rules import SENT, SIZE, Ages, Peers
+from vinecast.protocols.cyclon.rules import SENT, SIZE, Ages, Entries, Peers
 
 TIMER = "cyclon"
 
@@ -86,6 +86,7 @@ class Cyclon:
         self.peers: Peers = np.full(config.view_size, NOBODY, dtype=np.int32)
         self.ages: Ages = np.zeros(config.view_size, dtype=np.uint16)
         self.extent: rules.Extent = np.zeros(2, dtype=np.int16)
+        self._row = self.peers, self.ages, self.extent
         self._every_period = SetTimer(TIMER, config.period_us)
 
     @property
@@ -107,7 +108,7 @@ class Cyclon:
             case PeerLost(peer):
                 return self._forget(peer)
             case PeerFound(peer):
-                rules.admit(self.peers, self.ages, self.extent, self.me, peer)
+                rules.admit(self._row, self.me, peer)
                 return []
             case _:
                 return []
@@ -116,69 +117,42 @@ class Cyclon:
         self.partner = NOBODY
         self.extent[SENT] = 0
         for contact in contacts:
-            rules.meet(self.peers, self.ages, self.extent, self.me, contact)
+            rules.meet(self._row, self.me, contact)
         return [SetTimer(TIMER, 0)]
 
     def _begin(self) -> list[Effect]:
-        config = self.config
-        silent = self.partner
-        peers = np.empty(config.gossip_size, np.int32)
-        ages = np.empty(config.gossip_size, np.uint16)
+        silent, size = self.partner, self.config.gossip_size
+        out = np.empty(size, np.int32), np.empty(size, np.uint16)
         self.cycle += 1
-        self.partner, count = rules.begin_exchange(
-            self.peers,
-            self.ages,
-            self.extent,
-            self.seed,
-            self.cycle,
-            self.me,
-            config.gossip_size,
-            peers,
-            ages,
-        )
+        self.partner, count = rules.begin_exchange(self._row, self.seed, self.cycle, self.me, out)
         effects: list[Effect] = [self._every_period]
         if count:
-            if count < config.gossip_size:
-                peers, ages = peers[:count], ages[:count]
-            effects.append(Send(self.partner, CyclonRequest(self.cycle, peers, ages)))
+            effects.append(Send(self.partner, CyclonRequest(self.cycle, *_first(out, count))))
         if silent != NOBODY:
             effects.append(Count("cyclon.silent"))
         return effects
 
     def _answer(self, sender: int, request: CyclonRequest) -> list[Effect]:
-        config = self.config
-        asked = min(request.peers.size, config.gossip_size)
-        peers = np.empty(config.gossip_size, np.int32)
-        ages = np.empty(config.gossip_size, np.uint16)
-        count = rules.answer_request(
-            self.peers,
-            self.ages,
-            self.extent,
-            self.seed,
-            request.cycle,
-            self.me,
-            sender,
-            config.gossip_size,
-            request.peers,
-            request.ages,
-            asked,
-            peers,
-            ages,
-        )
-        if count < config.gossip_size:
-            peers, ages = peers[:count], ages[:count]
-        return [Send(sender, CyclonAnswer(request.cycle, peers, ages))]
+        size = self.config.gossip_size
+        told = _first((request.peers, request.ages), size)
+        out = np.empty(size, np.int32), np.empty(size, np.uint16)
+        count = rules.answer_request(self._row, self.seed, request.cycle, self.me, sender, told, out)
+        return [Send(sender, CyclonAnswer(request.cycle, *_first(out, count)))]
 
     def _end(self, sender: int, answer: CyclonAnswer) -> list[Effect]:
         if sender != self.partner or answer.cycle != self.cycle:
             return [Count("cyclon.late")]
-        given = min(answer.peers.size, self.config.gossip_size)
-        rules.end_exchange(
-            self.peers, self.ages, self.extent, self.me, sender, answer.peers, answer.ages, given
-        )
+        told = _first((answer.peers, answer.ages), self.config.gossip_size)
+        rules.end_exchange(self._row, self.me, sender, told)
         self.partner = NOBODY
         return []
 
     def _forget(self, peer: int) -> list[Effect]:
-        rules.forget(self.peers, self.ages, self.extent, peer)
+        rules.forget(self._row, peer)
         return []
+
+
+def _first(entries: Entries, most: int) -> Entries:
+    """The first entries, as many as may be."""
+    peers, ages = entries
+    return entries if peers.size <= most else (peers[:most], ages[:most])

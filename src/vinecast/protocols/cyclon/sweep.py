@@ -5,19 +5,37 @@ that the sweep engine can hand ranges to threads: a pass over node q writes only
 answering, the mailbox rows of those who asked q, which nobody else touches.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.arrays.view import View
-from vinecast.core.exchange import group_requests, turn_order
+from vinecast.core.arrays.view import View, front_of, make_view
+from vinecast.core.exchange import Turn, exchange_phases, make_passes, turn_order
 from vinecast.core.machine import NOBODY
-from vinecast.core.rule import rule
-from vinecast.core.sweep import UNANSWERED, Mailbox, Phase
+from vinecast.core.rule import inner_rule, rule
+from vinecast.core.sweep import Mailbox, Phase
 from vinecast.protocols.cyclon import rules
 from vinecast.protocols.cyclon.machine import CyclonConfig
-from vinecast.protocols.cyclon.rules import SENT, Ages, Extent, Peers
+from vinecast.protocols.cyclon.rules import SENT, Ages, Extent, Peers, Row
 
 Online = NDArray[np.bool_]
+
+
+class CyclonLayer(NamedTuple):
+    """Everybody's Cyclon."""
+
+    peers: Peers
+    """[node, slot]"""
+    ages: Ages
+    """[node, slot]"""
+    extent: Extent
+    """[node, (size, sent)]"""
+    online: Online
+    """[node]"""
+    cycles: NDArray[np.int32]
+    """[node]"""
+    seed: int
 
 
 class CyclonSweep:
@@ -58,9 +76,14 @@ class CyclonSweep:
         """Bytes of the mailbox that the synchronous setting needs besides."""
         return self._mailbox.nbytes if self._mailbox else 0
 
+    @property
+    def layer(self) -> CyclonLayer:
+        """What the passes work on."""
+        return CyclonLayer(self.peers, self.ages, self.extent, self.online, self.cycles, self.seed)
+
     def start(self, nodes: NDArray[np.int64], contacts: NDArray[np.int32]) -> None:
         """Bring nodes on line, for the first time or again. contacts: [started node, contact] or NOBODY."""
-        start_nodes(self.peers, self.ages, self.extent, self.online, nodes, contacts)
+        start_nodes(self.layer, nodes, contacts)
 
     def stop(self, nodes: NDArray[np.int64]) -> None:
         """Take nodes off line; they keep their state."""
@@ -76,173 +99,66 @@ class CyclonSweep:
     def sequential_cycle(self, instant: int) -> None:
         """Everybody's turn once, each exchange from beginning to end, in the keyed order of the instant."""
         order = turn_order(self.seed, instant, self.nodes)
-        take_turns(
-            self.peers, self.ages, self.extent, self.online, self.cycles,
-            self.seed, self.config.gossip_size, order,
-        )  # fmt: skip
+        asked, given = make_view(self.config.gossip_size), make_view(self.config.gossip_size)
+        take_turns(self.layer, asked, given, order)
 
     def synchronous_phases(self, workers: int = 1) -> tuple[Phase, ...]:
         """Everyone requests, the requests are sorted by partner, partners answer, everyone merges."""
         if self._mailbox is None:
             self._mailbox = Mailbox(self.nodes, self.config.gossip_size)
-        box, gossip_size = self._mailbox, self.config.gossip_size
+        return exchange_phases("", PASSES, lambda worker: self.layer, self._mailbox)
 
-        def request(begin: int, end: int, worker: int) -> None:
-            prepare_requests(
-                self.peers, self.ages, self.extent, self.online, self.cycles, self.seed, gossip_size,
-                box.peers, box.ages, box.count, box.partner, begin, end,
-            )  # fmt: skip
 
-        def sort_mail(begin: int, end: int, worker: int) -> None:
-            group_requests(box.partner, box.start, box.initiator)
-
-        def answer(begin: int, end: int, worker: int) -> None:
-            answer_requests(
-                self.peers, self.ages, self.extent, self.online, self.cycles, self.seed, gossip_size,
-                box.peers, box.ages, box.count, box.start, box.initiator, begin, end,
-            )  # fmt: skip
-
-        def merge(begin: int, end: int, worker: int) -> None:
-            merge_answers(
-                self.peers, self.ages, self.extent, box.peers, box.ages, box.count, box.partner, begin, end
-            )
-
-        return (
-            Phase("request", request, requests=box),
-            Phase("sort mail", sort_mail, divisible=False),
-            Phase("answer", answer, answers=box),
-            Phase("merge", merge),
-        )
+@inner_rule
+def row_of(layer: CyclonLayer, p: int) -> Row:
+    """One node's view, as the rules see it."""
+    return layer.peers[p], layer.ages[p], layer.extent[p]
 
 
 @rule
-def start_nodes(
-    peers: Peers, ages: Ages, extent: Extent, online: Online, nodes: NDArray[np.int64], contacts: Peers
-) -> None:
+def start_nodes(layer: CyclonLayer, nodes: NDArray[np.int64], contacts: Peers) -> None:
     """``Start`` for each of ``nodes``. contacts: [started node, contact]"""
     for i in range(nodes.size):
-        p = nodes[i]
-        online[p] = True
-        extent[p, SENT] = 0
+        p = int(nodes[i])
+        layer.online[p] = True
+        layer.extent[p, SENT] = 0
         for j in range(contacts.shape[1]):
-            rules.meet(peers[p], ages[p], extent[p], p, int(contacts[i, j]))
+            rules.meet(row_of(layer, p), p, int(contacts[i, j]))
+
+
+@inner_rule
+def ask(layer: CyclonLayer, p: int, out: View) -> tuple[int, int]:
+    """Ask the oldest."""
+    layer.cycles[p] += 1
+    return rules.begin_exchange(row_of(layer, p), layer.seed, int(layer.cycles[p]), p, out)
+
+
+@inner_rule
+def answer(layer: CyclonLayer, turn: Turn, asking: Peers, told: View, out: View) -> int:
+    """Swap entries with the one who asks."""
+    row = row_of(layer, turn.me)
+    return rules.answer_request(row, turn.seed, turn.cycle, turn.me, turn.target, told, out)
+
+
+@inner_rule
+def merge(layer: CyclonLayer, turn: Turn, told: View) -> None:
+    """Take what was given for what was sent."""
+    rules.end_exchange(row_of(layer, turn.me), turn.me, turn.target, told)
+
+
+PASSES = make_passes("cyclon", ask, answer, merge)
 
 
 @rule
-def take_turns(
-    peers: Peers,
-    ages: Ages,
-    extent: Extent,
-    online: Online,
-    cycles: NDArray[np.int32],
-    seed: int,
-    gossip_size: int,
-    order: NDArray[np.int64],
-) -> None:
-    """The sequential setting: each on-line node's whole exchange, in order."""
-    asked_peers = np.empty(gossip_size, np.int32)
-    asked_ages = np.empty(gossip_size, np.uint16)
-    given_peers = np.empty(gossip_size, np.int32)
-    given_ages = np.empty(gossip_size, np.uint16)
-    for turn in range(order.size):
-        p = order[turn]
-        if not online[p]:
+def take_turns(layer: CyclonLayer, asked: View, given: View, order: NDArray[np.int64]) -> None:
+    """The sequential setting: each on-line node's whole exchange, in order. asked, given: working memory"""
+    for i in range(order.size):
+        p = int(order[i])
+        if not layer.online[p]:
             continue
-        cycles[p] += 1
-        cycle = int(cycles[p])
-        q, asked = rules.begin_exchange(
-            peers[p], ages[p], extent[p], seed, cycle, p, gossip_size, asked_peers, asked_ages
-        )
-        if q == NOBODY or not online[q]:
+        q, count = ask(layer, p, asked)
+        if q == NOBODY or not layer.online[q]:
             continue
-        given = rules.answer_request(
-            peers[q], ages[q], extent[q], seed, cycle, q, p, gossip_size,
-            asked_peers, asked_ages, asked, given_peers, given_ages,
-        )  # fmt: skip
-        rules.end_exchange(peers[p], ages[p], extent[p], p, q, given_peers, given_ages, given)
-
-
-@rule
-def prepare_requests(
-    peers: Peers,
-    ages: Ages,
-    extent: Extent,
-    online: Online,
-    cycles: NDArray[np.int32],
-    seed: int,
-    gossip_size: int,
-    mail_peers: Peers,
-    mail_ages: Ages,
-    mail_count: NDArray[np.int16],
-    partner: Peers,
-    begin: int,
-    end: int,
-) -> None:
-    """Phase 1 for nodes begin … end−1."""
-    for p in range(begin, end):
-        if not online[p]:
-            partner[p] = NOBODY
-            continue
-        cycles[p] += 1
-        q, asked = rules.begin_exchange(
-            peers[p], ages[p], extent[p], seed, int(cycles[p]), p, gossip_size, mail_peers[p], mail_ages[p]
-        )
-        partner[p] = q
-        mail_count[p] = asked
-
-
-@rule
-def answer_requests(
-    peers: Peers,
-    ages: Ages,
-    extent: Extent,
-    online: Online,
-    cycles: NDArray[np.int32],
-    seed: int,
-    gossip_size: int,
-    mail_peers: Peers,
-    mail_ages: Ages,
-    mail_count: NDArray[np.int16],
-    start: NDArray[np.int32],
-    initiator: NDArray[np.int32],
-    begin: int,
-    end: int,
-) -> None:
-    """Phase 2 for partners begin … end−1: the answer takes the request's place in the mailbox."""
-    given_peers = np.empty(gossip_size, np.int32)
-    given_ages = np.empty(gossip_size, np.uint16)
-    for q in range(begin, end):
-        for i in range(start[q], start[q + 1]):
-            p = int(initiator[i])
-            if not online[q]:
-                mail_count[p] = UNANSWERED
-                continue
-            given = rules.answer_request(
-                peers[q], ages[q], extent[q], seed, int(cycles[p]), q, p, gossip_size,
-                mail_peers[p], mail_ages[p], int(mail_count[p]), given_peers, given_ages,
-            )  # fmt: skip
-            for j in range(given):
-                mail_peers[p, j] = given_peers[j]
-                mail_ages[p, j] = given_ages[j]
-            mail_count[p] = given
-
-
-@rule
-def merge_answers(
-    peers: Peers,
-    ages: Ages,
-    extent: Extent,
-    mail_peers: Peers,
-    mail_ages: Ages,
-    mail_count: NDArray[np.int16],
-    partner: Peers,
-    begin: int,
-    end: int,
-) -> None:
-    """Phase 3 for nodes begin … end−1."""
-    for p in range(begin, end):
-        if partner[p] == NOBODY or mail_count[p] == UNANSWERED:
-            continue
-        rules.end_exchange(
-            peers[p], ages[p], extent[p], p, int(partner[p]), mail_peers[p], mail_ages[p], int(mail_count[p])
-        )
+        turn, told = Turn(layer.seed, int(layer.cycles[p]), q, p), front_of(asked, count)
+        count = answer(layer, turn, given.peers[:0], told, given)
+        merge(layer, Turn(layer.seed, turn.cycle, p, q), front_of(given, count))
