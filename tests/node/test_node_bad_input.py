@@ -82,8 +82,8 @@ class Scene:
         return [message for message in inner if isinstance(message, kind)]
 
 
-def packed(sealed: SignedEvent | tuple[bytes, bytes]) -> tuple[bytes, bytes]:
-    return (sealed.block, sealed.seal.to_bytes()) if isinstance(sealed, SignedEvent) else sealed
+def packed(signed: SignedEvent | tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    return (signed.block, signed.signature.to_bytes()) if isinstance(signed, SignedEvent) else signed
 
 
 @contextlib.asynccontextmanager
@@ -124,20 +124,20 @@ async def forged(scene: Scene) -> str:
 
 
 async def forged_in_an_answer(scene: Scene) -> str:
-    sealed = scene.event(scene.last.cid, height=3, signer=ANOTHER)
-    await scene.say(wire.EventBatch(TOPIC, (packed(sealed),), ()))
+    signed = scene.event(scene.last.cid, height=3, signer=ANOTHER)
+    await scene.say(wire.EventBatch(TOPIC, (packed(signed),), ()))
     return "durable.refused forged event"
 
 
 async def truncated(scene: Scene) -> str:
-    block, seal = packed(scene.event(scene.last.cid, height=3))
-    await scene.carry((block[:-1], seal))
+    block, signature = packed(scene.event(scene.last.cid, height=3))
+    await scene.carry((block[:-1], signature))
     return "refused: block cut short or with bytes after its end"
 
 
 async def oversized(scene: Scene) -> str:
-    seal = packed(scene.event(height=1))[1]
-    await scene.carry((bytes(BLOCK_BYTES_MAX + 1), seal))
+    signature = packed(scene.event(height=1))[1]
+    await scene.carry((bytes(BLOCK_BYTES_MAX + 1), signature))
     return "refused: malformed message (ValidationError)"
 
 
@@ -155,14 +155,14 @@ async def not_above_its_parent(scene: Scene) -> str:
 async def a_parent_twice(scene: Scene) -> str:
     honest = scene.event(scene.last.cid, scene.last.cid[:-1] + b"\0", height=3)
     block = honest.block.replace(scene.last.cid[:-1] + b"\0", scene.last.cid)
-    await scene.carry((block, honest.seal.to_bytes()))
+    await scene.carry((block, honest.signature.to_bytes()))
     return "refused: event with a parent named twice"
 
 
 async def parents_of_a_first_event(scene: Scene) -> str:
-    block, seal = packed(scene.event(scene.last.cid, height=3))
+    block, signature = packed(scene.event(scene.last.cid, height=3))
     assert block.count(b"height\x03") == 1
-    await scene.carry((block.replace(b"height\x03", b"height\x01"), seal))
+    await scene.carry((block.replace(b"height\x03", b"height\x01"), signature))
     return "refused: event with an impossible height"
 
 

@@ -26,7 +26,7 @@ def sealed_by(who: Identity, node: Node, topic: str, *payloads: bytes, first: in
 
 
 def frame_of(*events: SignedEvent) -> bytes:
-    return encode(EventFrame(0, tuple((event.block, event.seal.to_bytes()) for event in events)))
+    return encode(EventFrame(0, tuple((event.block, event.signature.to_bytes()) for event in events)))
 
 
 def test_many_events_travel_in_few_frames(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_a_forged_event_ends_its_frame() -> None:
             (forged,) = sealed_by(make_identity(), liar, "news", b"forged", first=9)
             liar._driver.transport.send(victim.id, None, frame_of(true[0], forged, true[1]))
             await until(lambda: victim._driver.counters["refused: forged event"] == 1)
-            swapped = EventFrame(0, tuple((true[i].block, true[3 - i].seal.to_bytes()) for i in (1, 2)))
+            swapped = EventFrame(0, tuple((true[i].block, true[3 - i].signature.to_bytes()) for i in (1, 2)))
             liar._driver.transport.send(victim.id, None, encode(swapped))
             await until(lambda: victim._driver.counters["refused: forged event"] == 2)
             liar._driver.transport.send(victim.id, None, frame_of(true[2]))

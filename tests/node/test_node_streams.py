@@ -56,7 +56,7 @@ def test_two_nodes(sockets: bool) -> None:
             assert [event.offset for event in events] == list(range(1, 502))
             assert events[0].headers == {"kind": "x"}
             assert reader.waiting == reader.dropped == 0
-            heights = [event._sealed.record.height for event in events]
+            heights = [event._signed.record.height for event in events]
             assert heights == list(range(1, 502))
             assert payloads(one.log("news", count=600)) == payloads(other.log("news", count=600))
 
@@ -225,7 +225,7 @@ def test_a_guest_follows_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
             await until(lambda: have(5), "readers and replicas have all")
             await asyncio.gather(*(strangers()[0].publish("news", f"guest {n}") for n in range(3)))
             await until(lambda: all(len(node.log("news")) == 8 for node in readers), "readers have it")
-            heights = [event._sealed.record.height for event in readers[0].log("news")]
+            heights = [event._signed.record.height for event in readers[0].log("news")]
             assert heights == list(range(1, 9))
 
     live(main())
@@ -245,7 +245,7 @@ def test_a_guest_of_a_stream_that_nobody_has_does_not_wait_for_ever() -> None:
             for node in found.nodes[1:]:
                 found.memory.thaw(node.id)
             assert [event.id for event in guest.log("new")] == [receipt.id for receipt in receipts]
-            assert guest.log("new too")[0]._sealed.record.height == 1
+            assert guest.log("new too")[0]._signed.record.height == 1
 
     live(main())
 
@@ -327,8 +327,8 @@ def test_what_two_publish_at_the_same_time_has_one_order() -> None:
             for events in seen:  # parents first
                 had: set[bytes] = set()
                 for event in events:
-                    assert had.issuperset(event._sealed.record.parents)
-                    had.add(event._sealed.cid)
+                    assert had.issuperset(event._signed.record.parents)
+                    had.add(event._signed.cid)
 
     live(main())
 
@@ -441,9 +441,9 @@ def test_the_checker_of_simulated_runs_finds_nothing(tmp_path: Path) -> None:
     async def publish(node: Node, count: int) -> None:
         for n in range(count):
             receipt = await node.publish("news", str(n))
-            sealed = node._driver.streams.store.get(receipt.cid)
-            assert sealed is not None
-            checker.published(sealed)
+            signed = node._driver.streams.store.get(receipt.cid)
+            assert signed is not None
+            checker.published(signed)
             checker.acknowledged(receipt.cid, receipt.holders)
 
     async def main() -> None:
@@ -461,9 +461,9 @@ def test_the_checker_of_simulated_runs_finds_nothing(tmp_path: Path) -> None:
             await publish(away, 10)
             for n, reader in readers.items():
                 for event in await take(reader, 80):
-                    checker.delivered(n, event._sealed)
+                    checker.delivered(n, event._signed)
             logs = {n: node.log("news", count=100) for n, node in enumerate(found.nodes)}
-            checker.finish("news", {n: [e._sealed.cid for e in log] for n, log in logs.items()}, enough=1)
+            checker.finish("news", {n: [e._signed.cid for e in log] for n, log in logs.items()}, enough=1)
             assert checker.faults == []
             assert all(len(log) == 80 for log in logs.values())
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from support.content import SCHEMA, events, filters, schemas
 from support.live import Village, live, settled, take, until, village
-from vinecast.core.content.filters import Filter, Interest
-from vinecast.core.content.filters_text import parse_interest
+from vinecast.core.content.filters import Filter, FilterSet
+from vinecast.core.content.filters_text import parse_filter_set
 from vinecast.core.content.schemas import Event as Values
 from vinecast.core.content.schemas import Schema
 from vinecast.core.content.schemas_text import parse_schema
@@ -47,7 +47,7 @@ class Story(NamedTuple):
     """A schema, what everybody wants of it, and what is published."""
 
     schema: Schema
-    wants: Sequence[Interest]
+    wants: Sequence[FilterSet]
     """By node; of some, nothing."""
     events: Sequence[Values]
 
@@ -65,7 +65,7 @@ def drawn_stories(count: int, nodes: int, each: int) -> list[Story]:
         for at, one in enumerate(known):
             wants[data.draw(st.integers(0, nodes - 1)) if at % 3 else at % nodes].append(one)
         published = data.draw(st.lists(events(schema, known), min_size=each, max_size=each))
-        found.append(Story(schema, [Interest(schema, tuple(mine)) for mine in wants], published))
+        found.append(Story(schema, [FilterSet(schema, tuple(mine)) for mine in wants], published))
 
     draw()
     assert len(found) >= count
@@ -94,21 +94,21 @@ class Trial:
 
     def __init__(self, found: Village) -> None:
         self.village = found
-        self.readers: dict[tuple[int, str], tuple[Subscription, Interest]] = {}
+        self.readers: dict[tuple[int, str], tuple[Subscription, FilterSet]] = {}
         """By node and schema."""
         self.got: Counter[tuple[int, str, str]] = Counter()
         """(node, schema, event) → how often"""
 
-    def want(self, node: int, interest: Interest) -> None:
-        schema = interest.schema
-        reader = self.village.nodes[node].subscribe(schema, filter=interest)
-        self.readers[node, schema.name] = reader, interest
+    def want(self, node: int, filter_set: FilterSet) -> None:
+        schema = filter_set.schema
+        reader = self.village.nodes[node].subscribe(schema, filter=filter_set)
+        self.readers[node, schema.name] = reader, filter_set
 
     def want_all(self, stories: Iterable[Story]) -> None:
         for _, wants, _ in stories:
-            for node, interest in enumerate(wants):
-                if interest.filters:
-                    self.want(node, interest)
+            for node, filter_set in enumerate(wants):
+                if filter_set.filters:
+                    self.want(node, filter_set)
 
     async def ready(self) -> None:
         await asyncio.gather(*(reader.ready() for reader, _ in self.readers.values()))
@@ -154,8 +154,8 @@ class Trial:
         receipt = await self.village.nodes[one.sender].publish(one.schema, values, durable=durable)
         return {
             (node, name, receipt.id)
-            for (node, name), (_, interest) in self.readers.items()
-            if name == one.schema.name and interest.matches(one.event)
+            for (node, name), (_, filter_set) in self.readers.items()
+            if name == one.schema.name and filter_set.matches(one.event)
         }
 
     def _read(self) -> None:
@@ -371,16 +371,16 @@ def test_a_replay_is_filtered_and_a_consumer_goes_on(tmp_path: Path) -> None:
             publisher = found.nodes[1]
             await until(lambda: publisher._driver.count_others() == 2, "they have met")
             await publisher.publish_all(SCHEMA, [order(n % 20, count=n % 100) for n in range(200)])
-            wish, expected = "price = 3 and count < 50", [3, 23, 43, 3, 23, 43]
+            filter_like, expected = "price = 3 and count < 50", [3, 23, 43, 3, 23, 43]
 
             def counts(read: list[Event]) -> list[object]:
                 return [event.values["count"] for event in read]
 
             node = await found.add(folder=tmp_path)
             identity = node._identity
-            reader = node.subscribe(SCHEMA, start="earliest", consumer="me", filter=wish)
+            reader = node.subscribe(SCHEMA, start="earliest", consumer="me", filter=filter_like)
             once = node.subscribe(SCHEMA, start="earliest", filter="count = 99")
-            now = await node.subscribe(SCHEMA, filter=wish).ready()
+            now = await node.subscribe(SCHEMA, filter=filter_like).ready()
             begun = await take(reader, 4)
             assert counts(begun) == expected[:4]
             assert counts(await take(once, 2)) == [99, 99]
@@ -389,7 +389,7 @@ def test_a_replay_is_filtered_and_a_consumer_goes_on(tmp_path: Path) -> None:
             await node.close()
             found.nodes.remove(node)
             node = await found.add(folder=tmp_path, identity=identity)
-            reader = node.subscribe(SCHEMA, start="earliest", consumer="me", filter=wish)
+            reader = node.subscribe(SCHEMA, start="earliest", consumer="me", filter=filter_like)
             assert counts(await take(reader, 2)) == expected[4:]
             assert filters_of(node) == []
             await publisher.publish(SCHEMA, order(3, count=49))
@@ -403,7 +403,9 @@ def test_readers_of_a_stream_and_of_what_is_routed_side_by_side() -> None:
     async def main() -> None:
         async with village(5, config=VINIFERA) as found:
             node = found.nodes[1]
-            routed = [node.subscribe(SCHEMA, filter=wish) for wish in ("price < 10", "price < 5")]
+            routed = [
+                node.subscribe(SCHEMA, filter=filter_like) for filter_like in ("price < 10", "price < 5")
+            ]
             streams = [
                 node.subscribe(SCHEMA, start="earliest", filter="price < 10"),
                 node.subscribe(SCHEMA, consumer="me", filter="price < 10"),
@@ -518,7 +520,9 @@ def test_nodes_that_move_lose_nothing() -> None:
             key, trial = stream(7, 0, 0, 0), Trial(found)
             for node in range(6):
                 low = below(key, node, 20)
-                trial.want(node, parse_interest(SCHEMA, f"price between {low} and {low + 15} and count < 90"))
+                trial.want(
+                    node, parse_filter_set(SCHEMA, f"price between {low} and {low + 15} and count < 90")
+                )
             given = [
                 Publication(
                     n % 8,
@@ -538,7 +542,9 @@ def test_two_nodes_at_one_place_step_aside() -> None:
         async with village(5, config=STILL) as found:
             trial = Trial(found)
             for node in range(5):
-                trial.want(node, parse_interest(SCHEMA, f"price between {100 * node} and {100 * node + 300}"))
+                trial.want(
+                    node, parse_filter_set(SCHEMA, f"price between {100 * node} and {100 * node + 300}")
+                )
             await trial.ready()
             places = [node._driver.peer_table.profiles.place for node in found.nodes]
             for place in places[1:3]:

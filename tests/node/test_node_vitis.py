@@ -229,9 +229,9 @@ def test_who_publishes_waits_for_who_carries() -> None:
 def test_so_many_events_are_kept_at_hand() -> None:
     kept = EventCache(events=3, most_bytes=10_000)
     small = [event(number, height=0) for number in range(5)]
-    for sealed in (*small, small[-1]):
-        kept.put(sealed, EncodedEvent(sealed.block, b""))
-    assert [kept.get(sealed.number) is not None for sealed in small] == [False, False, True, True, True]
+    for signed in (*small, small[-1]):
+        kept.put(signed, EncodedEvent(signed.block, b""))
+    assert [kept.get(signed.number) is not None for signed in small] == [False, False, True, True, True]
     for number in (7, 8):
         large = event(number, height=0, size=9_000)
         kept.put(large, EncodedEvent(large.block, b""))

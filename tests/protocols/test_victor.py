@@ -245,12 +245,12 @@ def test_a_consider_set_is_bounded_and_has_nobody_twice(met: list[int], slot: in
 
 # Formula 6.1.
 
-interests = st.dictionaries(st.integers(0, TOPICS - 1), st.integers(0, 5), min_size=1)
+filter_sets = st.dictionaries(st.integers(0, TOPICS - 1), st.integers(0, 5), min_size=1)
 slots = st.sets(st.integers(0, SLOTS - 1))
 
 
 @given(
-    own=interests,
+    own=filter_sets,
     own_slots=slots,
     others=st.lists(st.tuples(st.sets(st.integers(0, TOPICS - 1)), slots), min_size=2, max_size=8),
 )

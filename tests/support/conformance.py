@@ -249,7 +249,7 @@ class Trial(AnyTrial):
                 assert all(0 <= peer < self.engine.nodes for peer in view)
 
 
-def interests(lists: Mapping[int, list[int]] | list[list[int]], topic_count: int) -> Subscriptions:
+def filter_sets(lists: Mapping[int, list[int]] | list[list[int]], topic_count: int) -> Subscriptions:
     """Subscriptions written out: the topics of each node."""
     rows = [lists[node] for node in range(len(lists))]
     owner = np.repeat(np.arange(len(rows)), [len(row) for row in rows])

@@ -1,10 +1,10 @@
-"""Events of streams for tests: real records with seals that nobody checks."""
+"""Events of streams for tests: real records with signatures that nobody checks."""
 
 from vinecast.core.log.batch_signature import SIGNATURE_BYTES, BatchSignature, SignedEvent
 from vinecast.core.log.blocks import cid_of
 from vinecast.core.log.event_record import EventRecord, encode
 
-SEAL = BatchSignature(bytes(SIGNATURE_BYTES), 1, 0, b"")
+SIGNATURE = BatchSignature(bytes(SIGNATURE_BYTES), 1, 0, b"")
 
 
 def event(*parents: SignedEvent, topic: str = "t", say: bytes = b"", number: int = 0) -> SignedEvent:
@@ -19,7 +19,7 @@ def event(*parents: SignedEvent, topic: str = "t", say: bytes = b"", number: int
         height=1 + max((parent.record.height for parent in parents), default=0),
     )
     block = encode(record)
-    return SignedEvent(record, block, cid_of(block), SEAL)
+    return SignedEvent(record, block, cid_of(block), SIGNATURE)
 
 
 def chain(length: int, topic: str = "t", say: bytes = b"") -> list[SignedEvent]:

@@ -73,7 +73,7 @@ class Peer:
         """How many events each Keep had."""
 
     def order(self, topic: str = TOPIC) -> list[bytes]:
-        return [keeping.sealed.cid for keeping in self.disk.in_order(topic, (0, b""), 1 << 30)]
+        return [keeping.signed.cid for keeping in self.disk.in_order(topic, (0, b""), 1 << 30)]
 
 
 class Net:
@@ -118,16 +118,16 @@ class Net:
     def tell(self, me: int, event: Any) -> list[StreamEffect]:
         return self.apply(me, self[me].repair.handle(event, self.now))
 
-    def take(self, me: int, sealed: SignedEvent, sender: int = 1, ack: bool = False) -> list[StreamEffect]:
-        return self.apply(me, self[me].repair.take(sealed, sender, self.now, ack))
+    def take(self, me: int, signed: SignedEvent, sender: int = 1, ack: bool = False) -> list[StreamEffect]:
+        return self.apply(me, self[me].repair.take(signed, sender, self.now, ack))
 
-    def publish(self, me: int, sealed: SignedEvent) -> list[StreamEffect]:
-        return self.apply(me, self[me].repair.publish(sealed, self.now))
+    def publish(self, me: int, signed: SignedEvent) -> list[StreamEffect]:
+        return self.apply(me, self[me].repair.publish(signed, self.now))
 
     def give(self, me: int, events: Iterable[SignedEvent]) -> None:
         """Events that a peer has, however it got them."""
-        for sealed in events:
-            self.take(me, sealed, me)
+        for signed in events:
+            self.take(me, signed, me)
 
     def apply(self, me: int, effects: list[StreamEffect]) -> list[StreamEffect]:
         peer = self[me]
@@ -146,8 +146,8 @@ class Net:
                         self._push(self.now + 10_000, to, Received(me, message))
                 case SetTimer(name, after):
                     self._push(self.now + after, me, TimerFired(name))
-                case Hand(sealed):
-                    peer.handed.append(sealed)
+                case Hand(signed):
+                    peer.handed.append(signed)
                 case Acknowledged(cid, holders):
                     peer.acknowledged[cid] = holders
                 case Blame(who, reason):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.conformance import SYSTEMS, Trial, interests
+from support.conformance import SYSTEMS, Trial, filter_sets
 from support.paths import SCENARIOS
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.errors import InputError
@@ -46,7 +46,7 @@ def sends(effects: list[Any]) -> list[tuple[int, Any]]:
 
 def flooder(relays: bool = False) -> Flooding:
     """Node 0 reads topic 0, as do 1, 2 and 3; its links are 1 to 4, and 4 does not."""
-    table = profiles_of(interests([[0], [0], [0], [0], [1], [0]], 2))
+    table = profiles_of(filter_sets([[0], [0], [0], [0], [1], [0]], 2))
     machine = Flooding(FloodingConfig(relays=relays), 1, 0, table)
     machine.handle(Start((1, 2, 3, 4)), 0)
     return machine
@@ -91,7 +91,7 @@ def hit(system: str, links: int, seed: int) -> float:
     lists = [[0, 1] if node % 30 == 0 else [0] for node in range(120)]
     view = CyclonConfig(period_s=1.0, view_size=links, gossip_size=links // 2)
     config = FloodingConfig(relays=system == "flooding-relays", cyclon=view)
-    trial = Trial(SYSTEMS[system], interests(lists, 2), seed, config=config, contacts=links)
+    trial = Trial(SYSTEMS[system], filter_sets(lists, 2), seed, config=config, contacts=links)
     trial.settle()
     events = [trial.publish(node, 1) for node in (0, 30, 60, 90)]
     trial.run(1)
@@ -120,7 +120,7 @@ def test_one_message_a_subscriber_all_from_the_publisher() -> None:
 
 
 def test_who_is_away_does_without() -> None:
-    trial = Trial(SYSTEMS["direct"], interests([[0]] * 6, 1), 1)
+    trial = Trial(SYSTEMS["direct"], filter_sets([[0]] * 6, 1), 1)
     trial.settle()
     trial.engine.crash(3, trial.engine.now_us)
     event = trial.publish(0, 0)
@@ -131,7 +131,7 @@ def test_who_is_away_does_without() -> None:
 
 
 def test_topics_that_do_not_exist() -> None:
-    table = profiles_of(interests([[0], [0]], 1))
+    table = profiles_of(filter_sets([[0], [0]], 1))
     for machine in (Direct(DirectConfig(), 0, table), Flooding(FloodingConfig(), 1, 0, table)):
         for topic in (-1, 1, 2**40):
             assert [type(effect) for effect in machine.handle(Publish(topic, 5 + topic), 0)][-1] is Observe

@@ -15,7 +15,7 @@ from support.conformance import (
     AnyTrial,
     TopicSystem,
     Trial,
-    interests,
+    filter_sets,
 )
 from support.conformance import poldercast_config as poldercast
 from support.conformance_live import (
@@ -100,7 +100,7 @@ def test_small_and_large_topics_side_by_side(system: TopicSystem, begin: Begin) 
     lists[5] = [0, 2]
     lists[9] = [0, 2, 3]
     lists[1] = lists[7] = [0, 3]
-    trial = begin(system, interests(lists, 5), 2)
+    trial = begin(system, filter_sets(lists, 5), 2)
     trial.settle()
     events = trial.publish_everything()
     assert len(events) == 4
@@ -190,7 +190,7 @@ def test_subscribing_and_unsubscribing_twice_is_the_same_as_once(system: TopicSy
 
 @everywhere
 def test_the_first_subscriber_of_a_topic_and_the_last(system: TopicSystem, begin: Begin) -> None:
-    trial = begin(system, interests([[0] for _ in range(min(20, system.nodes))], 2), 9)
+    trial = begin(system, filter_sets([[0] for _ in range(min(20, system.nodes))], 2), 9)
     trial.settle()
     for node in (4, 7, 11):
         trial.subscribe(node, 1)
@@ -223,7 +223,7 @@ def test_a_stranger_publishes_to_everybody(system: TopicSystem, begin: Begin) ->
 
 @everywhere
 def test_what_reaches_nobody_is_traced_with_a_reason(system: TopicSystem, begin: Begin) -> None:
-    trial = begin(system, interests([[0]] * 6, 2), 11)
+    trial = begin(system, filter_sets([[0]] * 6, 2), 11)
     trial.settle()
     event = trial.publish(2, 1)  # a topic that nobody wants
     trial.run(1)
@@ -236,7 +236,7 @@ def test_what_reaches_nobody_is_traced_with_a_reason(system: TopicSystem, begin:
 
 @every_system
 def test_a_small_memory_stays_small_and_still_suppresses_copies(system: TopicSystem) -> None:
-    trial = Trial(system, interests([[0, 1]] * 12, 2), 12, config=system.forgetful)
+    trial = Trial(system, filter_sets([[0, 1]] * 12, 2), 12, config=system.forgetful)
     trial.settle()
     events = []
     for number in range(5 * MEMORY):
@@ -250,7 +250,7 @@ def test_a_small_memory_stays_small_and_still_suppresses_copies(system: TopicSys
 @every_system
 def test_more_events_at_once_than_are_remembered_come_to_rest(system: TopicSystem) -> None:
     """Events may be lost or delivered again, but the network must fall silent, and work again after that."""
-    trial = Trial(system, interests([[0]] * 12, 1), 13, config=system.forgetful)
+    trial = Trial(system, filter_sets([[0]] * 12, 1), 13, config=system.forgetful)
     trial.settle()
     for number in range(MEMORY + 4):
         trial.publish(number, 0)

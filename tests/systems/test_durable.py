@@ -63,9 +63,9 @@ def make(neighbours: list[int] | None = None, **rest: Any) -> Durable:
     return durable
 
 
-def bring(durable: Durable, sealed: SignedEvent, sender: int = 1, ack: Any = False, **rest: Any) -> list[Any]:
-    carried = Flood(rest.get("topic", 0), rest.get("number", sealed.number), rest.get("hops", 1))
-    return run(durable, Received(sender, DurableEvent(carried, sealed, ack)))
+def bring(durable: Durable, signed: SignedEvent, sender: int = 1, ack: Any = False, **rest: Any) -> list[Any]:
+    carried = Flood(rest.get("topic", 0), rest.get("number", signed.number), rest.get("hops", 1))
+    return run(durable, Received(sender, DurableEvent(carried, signed, ack)))
 
 
 def run(durable: Durable, what: Any) -> list[Any]:
@@ -91,7 +91,7 @@ def test_an_event_is_passed_on_when_it_has_its_place() -> None:
     assert sent(effects, StreamWant) == [(1, StreamWant(TOPIC, (first.cid,)))]
     effects = bring(durable, first, sender=2, hops=1)
     assert effects[0] == Keep((first, second))
-    passed = [(to, message.sealed.cid, message.hops) for to, message in sent(effects)]
+    passed = [(to, message.signed.cid, message.hops) for to, message in sent(effects)]
     assert passed == [(1, first.cid, 2), (3, first.cid, 2), (2, second.cid, 6), (3, second.cid, 6)]
     assert not any(isinstance(effect, Hand) for effect in effects)
     assert run(durable, Kept((first.cid, second.cid))) == [Hand(first, 1), Hand(second, 5)]
@@ -101,12 +101,12 @@ def test_where_events_are_routed_by_content_nobody_waits_for_a_relays_own_stream
     durable = make(by_content=True)
     first, second = chain(2, topic=TOPIC)
     effects = bring(durable, second, sender=1, hops=5)
-    assert [(to, message.sealed.cid, message.hops) for to, message in sent(effects)] == [
+    assert [(to, message.signed.cid, message.hops) for to, message in sent(effects)] == [
         (2, second.cid, 6), (3, second.cid, 6)
     ]  # fmt: skip
     assert [effect for effect in effects if isinstance(effect, Routed)] == [Routed(second, 5)]
     effects = bring(durable, first, sender=2, hops=1)
-    assert {message.sealed.cid for _, message in sent(effects)} == {first.cid}
+    assert {message.signed.cid for _, message in sent(effects)} == {first.cid}
     assert run(durable, Kept((first.cid, second.cid))) == [Hand(first, 1), Hand(second, 5)]
 
 
@@ -115,7 +115,7 @@ def test_what_was_fetched_is_not_passed_on() -> None:
     first, second = chain(2, topic=TOPIC)
     bring(durable, second, sender=1)
     effects = run(durable, Received(1, StreamEvents(TOPIC, (first,))))
-    assert [message.sealed.cid for _, message in sent(effects)] == [second.cid, second.cid]
+    assert [message.signed.cid for _, message in sent(effects)] == [second.cid, second.cid]
     assert run(durable, Kept((first.cid,))) == [Hand(first, -1)]
 
 
@@ -139,13 +139,13 @@ def test_the_next_event_follows_the_heads() -> None:
     assert durable.place(TOPIC) == ((first.cid,), 2)
 
 
-FORGED = event(1, topic=TOPIC)._replace(seal=event(2, topic=TOPIC).seal)
+FORGED = event(1, topic=TOPIC)._replace(signature=event(2, topic=TOPIC).signature)
 OTHER_BYTES = event(1, topic=TOPIC)._replace(block=event(2, topic=TOPIC).block)
 OTHER_RECORD = event(1, topic=TOPIC)._replace(record=event(2, topic=TOPIC).record)
 
 
 @pytest.mark.parametrize(
-    ("sealed", "rest", "reason"),
+    ("signed", "rest", "reason"),
     [
         (FORGED, {}, "forged event"),
         (OTHER_BYTES, {}, "wrong bytes"),
@@ -154,11 +154,11 @@ OTHER_RECORD = event(1, topic=TOPIC)._replace(record=event(2, topic=TOPIC).recor
         (event(1, topic=TOPIC), {"topic": 1}, "event under a false name"),
     ],
 )
-def test_what_is_wrong_goes_nowhere(sealed: SignedEvent, rest: dict[str, int], reason: str) -> None:
+def test_what_is_wrong_goes_nowhere(signed: SignedEvent, rest: dict[str, int], reason: str) -> None:
     durable = make()
-    assert bring(durable, sealed, **rest) == [Count(f"durable.refused {reason}"), Blame(1, reason)]
+    assert bring(durable, signed, **rest) == [Count(f"durable.refused {reason}"), Blame(1, reason)]
     if not rest:
-        effects = run(durable, Received(1, StreamEvents(TOPIC, (sealed,))))
+        effects = run(durable, Received(1, StreamEvents(TOPIC, (signed,))))
         assert effects == [Count(f"durable.refused {reason}"), Blame(1, reason)]
     assert durable.place(TOPIC) == ((), 1)
     bring(durable, event(1, topic=TOPIC))
@@ -247,10 +247,10 @@ def trial(carriers: Callable[[Profiles], Callable[[int], Carrier]] | None, settl
     for topic in range(topics):
         name = topic_name(topic)
         readers = [node for node in range(nodes) if topic in wishes.of(node)]
-        ends = {n: [k.sealed.cid for k in durable.disks[n].in_order(name, (0, b""), 99)] for n in readers}
+        ends = {n: [k.signed.cid for k in durable.disks[n].in_order(name, (0, b""), 99)] for n in readers}
         assert {len(cids) for cids in ends.values()} == {8}
         checker.finish(name, ends, 3)
-        assert all(checker.holders(sealed.cid) >= 2 for sealed in checker.events(name))  # itself, or not
+        assert all(checker.holders(signed.cid) >= 2 for signed in checker.events(name))  # itself, or not
         provided = durable.providers(name)
         assert 0 < len(provided) == len({node for node in provided if durable.disks[node].state(name).last})
     assert checker.faults == []
@@ -304,8 +304,8 @@ def test_who_fetched_what_it_had_asked_for_asks_no_more() -> None:
 
 def told(*faults: Callable[[StreamChecker], object]) -> list[str]:
     checker = StreamChecker()
-    for sealed in chain(3):
-        checker.published(sealed)
+    for signed in chain(3):
+        checker.published(signed)
     for fault in faults:
         fault(checker)
     return checker.faults
@@ -313,10 +313,10 @@ def told(*faults: Callable[[StreamChecker], object]) -> list[str]:
 
 def test_the_checker_finds_nothing_where_nothing_is_wrong() -> None:
     events = chain(3)
-    cids = [sealed.cid for sealed in events]
+    cids = [signed.cid for signed in events]
     faults = told(
-        *(lambda c, s=sealed: c.delivered("a", s) for sealed in events),
-        *(lambda c, s=sealed: c.delivered("b", s) for sealed in events),
+        *(lambda c, s=signed: c.delivered("a", s) for signed in events),
+        *(lambda c, s=signed: c.delivered("b", s) for signed in events),
         lambda c: c.delivered("b", events[2]),
         lambda c: c.consumed("b", "a/topic", cids),
         lambda c: c.acknowledged(cids[0], 3),
@@ -327,7 +327,7 @@ def test_the_checker_finds_nothing_where_nothing_is_wrong() -> None:
 
 def test_the_checker_finds_what_is_wrong() -> None:
     events = chain(3)
-    cids = [sealed.cid for sealed in events]
+    cids = [signed.cid for signed in events]
     stranger = event(9)
     cases: list[tuple[str, tuple[Callable[[StreamChecker], object], ...]]] = [
         ("which nobody published", (lambda c: c.delivered("a", stranger),)),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.conformance import POLDERCAST, Trial, interests, poldercast_config
+from support.conformance import POLDERCAST, Trial, filter_sets, poldercast_config
 from support.paths import TESTS
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.arrays.topic_overlap import TOPICS_MAX, make_scratch
@@ -51,7 +51,7 @@ def make_node(
     me: int, lists: list[list[int]] | None = None, contacts: tuple[int, ...] = (), **config: Any
 ) -> PolderCast:
     """One node among PEERS, all of whom want topic 0 unless told otherwise."""
-    wishes = interests([[0]] * PEERS if lists is None else lists, TOPICS)
+    wishes = filter_sets([[0]] * PEERS if lists is None else lists, TOPICS)
     profiles = Profiles.simulated(1, wishes.start, wishes.topics, TOPICS)
     chosen = poldercast_config(**config)
     node = PolderCast(chosen, 1, me, profiles, make_scratch(PEERS, TOPICS, TOPICS, chosen.most))
@@ -157,7 +157,7 @@ def test_changed_subscriptions_are_published_at_once_and_keep_their_rings() -> N
 
 
 def test_more_topics_than_can_be_counted_are_refused() -> None:
-    wishes = interests([list(range(TOPICS_MAX)), [0]], TOPICS_MAX + 1)
+    wishes = filter_sets([list(range(TOPICS_MAX)), [0]], TOPICS_MAX + 1)
     profiles = Profiles.simulated(1, wishes.start, wishes.topics, wishes.topic_count)
     config = PolderCastConfig()
     node = PolderCast(config, 1, 0, profiles, make_scratch(2, TOPICS_MAX + 1, TOPICS_MAX + 1, config.most))
@@ -166,7 +166,7 @@ def test_more_topics_than_can_be_counted_are_refused() -> None:
 
 
 def test_a_node_that_begins_with_too_many_topics_is_refused() -> None:
-    wishes = interests([list(range(TOPICS_MAX + 1)), [0]], TOPICS_MAX + 1)
+    wishes = filter_sets([list(range(TOPICS_MAX + 1)), [0]], TOPICS_MAX + 1)
     profiles = Profiles.simulated(1, wishes.start, wishes.topics, wishes.topic_count)
     config = PolderCastConfig()
     scratch = make_scratch(2, TOPICS_MAX + 1, TOPICS_MAX + 1, config.most)
@@ -271,7 +271,7 @@ def test_nobody_stands_by_where_that_is_switched_off() -> None:
 def test_stand_bys_carry_events_past_single_failures(stand_by: bool) -> None:
     """Everybody wants one topic; two nodes that are no neighbours crash, and nobody has noticed yet."""
     config = poldercast_config(fanout=1, stand_by=stand_by)
-    trial = Trial(POLDERCAST, interests([[0]] * PEERS, 1), 3, config=config)
+    trial = Trial(POLDERCAST, filter_sets([[0]] * PEERS, 1), 3, config=config)
     trial.settle()
     ring = [0]
     while len(ring) < PEERS:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.conformance import PERIOD_US, POLDERCAST, Trial, interests, poldercast_config
+from support.conformance import PERIOD_US, POLDERCAST, Trial, filter_sets, poldercast_config
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.arrays.regularity import Grid, Patterns
 from vinecast.core.arrays.topic_overlap import make_scratch
@@ -88,7 +88,7 @@ def test_events_arrive_in_every_slot_while_patterns_come_about() -> None:
 def test_small_topics_and_nodes_that_want_nothing() -> None:
     lists = [[0] for _ in range(12)] + [[]] * 2
     lists[3], lists[5], lists[9] = [0, 1], [0, 2], [0, 2]
-    trial = Trial(REGULAR, interests(lists, 4), 2)
+    trial = Trial(REGULAR, filter_sets(lists, 4), 2)
     trial.settle()
     trial.check(trial.publish_everything())
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from support.conformance import SYSTEMS, Trial, interests
+from support.conformance import SYSTEMS, Trial, filter_sets
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.events import Deliver, Effect, Event, Publish, Received, Send, SetTimer, Start, TimerFired
 from vinecast.core.machine import Machine
@@ -98,7 +98,7 @@ def test_polling_costs_nothing_where_it_is_switched_off() -> None:
 
 def test_who_left_a_topic_misleads_messages_until_homes_are_told() -> None:
     """A stale gradient: messages that arrive where nobody is any more go on, and still find the others."""
-    trial = Trial(SYSTEMS["quasar"], interests([[0] if node % 3 == 0 else [] for node in range(30)], 1), 3)
+    trial = Trial(SYSTEMS["quasar"], filter_sets([[0] if node % 3 == 0 else [] for node in range(30)], 1), 3)
     trial.settle()
     for node in (6, 12, 18):
         trial.unsubscribe(node, 0)

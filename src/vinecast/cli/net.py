@@ -198,11 +198,11 @@ def _twin(network: "LocalNetwork", summary: dict[str, Any]) -> dict[str, Any]:
 
     from vinecast.lab.localnet.network import CONTACTS
     from vinecast.peer.routers.poldercast import poldercast_config
-    from vinecast.sim.scenario.live_comparison import Publication, run_twin
+    from vinecast.sim.scenario.live_comparison import Publication, run_comparison
 
     members, judged = network.tally.members, network.tally.judged
     begin_s = min((event.at_s for event in judged), default=0.0)
-    outcome = run_twin(
+    outcome = run_comparison(
         [member.point for member in members],
         [member.topics for member in members],
         [Publication(event.at_s - begin_s, event.publisher, event.topic) for event in judged],

@@ -22,12 +22,12 @@ class EventCache:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def put(self, sealed: SignedEvent, encoded: EncodedEvent) -> None:
+    def put(self, signed: SignedEvent, encoded: EncodedEvent) -> None:
         """Keep an event, and forget the oldest where that is too much."""
-        if sealed.number in self._kept:
+        if signed.number in self._kept:
             return
-        self._kept[sealed.number] = sealed, encoded
-        self._bytes += len(sealed.block)
+        self._kept[signed.number] = signed, encoded
+        self._bytes += len(signed.block)
         while len(self._kept) > self._events or (self._bytes > self._most_bytes and len(self._kept) > 1):
             _, (oldest, _) = self._kept.popitem(last=False)
             self._bytes -= len(oldest.block)

@@ -67,23 +67,23 @@ class VolatileEvents:
         """Send events of one's own on their way; how many peers each was handed to, or told of."""
         hand, encoded_events = list(hand), []
         try:
-            for sealed in hand:
-                encoded = EncodedEvent(sealed.block, sealed.seal.to_bytes())
+            for signed in hand:
+                encoded = EncodedEvent(signed.block, signed.signature.to_bytes())
                 encoded_events.append(encoded)
-                number = self._peer_table.topics.take(sealed.record.topic)
+                number = self._peer_table.topics.take(signed.record.topic)
                 if number is None:
                     self._host.counters["dropped: too many topics"] += 1
                     continue
-                self._system.carrier.publishes(sealed)
+                self._system.carrier.publishes(signed)
                 try:
-                    self._handle(sealed, encoded, Publish(number, sealed.number))
+                    self._handle(signed, encoded, Publish(number, signed.number))
                 finally:
                     self._peer_table.topics.leave(number)
         finally:
             told = self._system.release()
             self._batcher.flush()
         if told:
-            return [told.get(sealed.number, 0) for sealed in hand]
+            return [told.get(signed.number, 0) for signed in hand]
         return [encoded.taken for encoded in encoded_events]
 
     def answer(self, sender: int, pulls: Sequence[Pull]) -> list[Pull]:
@@ -104,16 +104,16 @@ class VolatileEvents:
         if way >= self._ways.count:
             raise RemoteError(UNKNOWN_WAY)
         try:
-            for block, seal in frame.events:
+            for block, signature in frame.events:
                 try:
-                    self._take_event(peer, block, seal, hops, way)
+                    self._take_event(peer, block, signature, hops, way)
                 except BenignRefusal as error:
                     self._host.counters[f"refused: {error}"] += 1
         finally:
             self._system.release()
             self._batcher.flush()
 
-    def _take_event(self, peer: bytes, block: bytes, seal: bytes, hops: int, way: int) -> None:
+    def _take_event(self, peer: bytes, block: bytes, signature: bytes, hops: int, way: int) -> None:
         sender = self._peer_table.number_of(
             peer
         )  # nobody yet, if the event overtook the sender's introduction
@@ -122,32 +122,32 @@ class VolatileEvents:
         if self._system.has_seen(number):
             self._host.counters["events received again"] += 1
             return
-        sealed = read_signed_event(block, cid, seal)
-        if sealed.record.height:
+        signed = read_signed_event(block, cid, signature)
+        if signed.record.height:
             raise RemoteError("event of a stream among those of none")
-        topic = self._system.take_topic(sealed.record.topic, way, number)
+        topic = self._system.take_topic(signed.record.topic, way, number)
         if topic is None:
             self._host.refuse_topic(peer)
             return
-        if not self._checker.holds(sealed):
+        if not self._checker.holds(signed):
             raise RemoteError("forged event")
-        is_new = self.replays.is_new(sealed.record.publisher, sealed.record.sequence)
+        is_new = self.replays.is_new(signed.record.publisher, signed.record.sequence)
         if not is_new and not self._system.may_come_again(topic, number):
             raise BenignRefusal("event replayed")
-        event = Received(sender, self._ways.read(way, topic, sealed, hops))
-        self._handle(sealed, EncodedEvent(block, seal), event)
+        event = Received(sender, self._ways.read(way, topic, signed, hops))
+        self._handle(signed, EncodedEvent(block, signature), event)
 
-    def _handle(self, sealed: SignedEvent, encoded: EncodedEvent, event: Event) -> None:
+    def _handle(self, signed: SignedEvent, encoded: EncodedEvent, event: Event) -> None:
         """Handle something about one event; what is sent of it waits in the outbox."""
         way_of = self._ways.way_of
         if self._at_hand is not None:
-            self._at_hand.put(sealed, encoded)
+            self._at_hand.put(signed, encoded)
         for effect in self._machine.handle(event, self._host.now_us()):
             match effect:
                 case Send(to, message, otherwise) if (way := way_of(message)) is not None:
                     carried: Any = message
                     self._batcher.put(to, carried.hops, encoded, otherwise, way)
                 case Deliver(_, _, hops):
-                    self._deliver(sealed, hops)
+                    self._deliver(signed, hops)
                 case _:
                     self._host.carry_out(effect)

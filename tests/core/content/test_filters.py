@@ -1,4 +1,4 @@
-"""Schemas, filters and interests: exact, ordered, and clear about what is wrong."""
+"""Schemas, filters and sets of them: exact, ordered, and clear about what is wrong."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.content import SCHEMA, events, filters, schemas
 from vinecast.core.content.filters import (
     Filter,
-    Interest,
+    FilterSet,
     boxes_of,
     everything,
     hull,
@@ -233,9 +233,9 @@ def test_boxes_hold_all_that_matches_and_no_more_unless_rough(
             assert inside is each.matches(event) or (inside and bool(boxes.rough[row]))
 
 
-def test_an_interest_cannot_be_bounded_to_nothing() -> None:
+def test_a_filter_set_cannot_be_bounded_to_nothing() -> None:
     with pytest.raises(InputError, match="1 filter or more, not 0"):
-        Interest(SCHEMA, (everything(SCHEMA),)).bounded(0)
+        FilterSet(SCHEMA, (everything(SCHEMA),)).bounded(0)
 
 
 def test_touching_filters_merge_exactly() -> None:
@@ -252,21 +252,21 @@ def test_touching_filters_merge_exactly() -> None:
 
 
 @st.composite
-def an_interest(draw: st.DrawFn) -> tuple[Interest, list[Event]]:
+def a_filter_set(draw: st.DrawFn) -> tuple[FilterSet, list[Event]]:
     schema = draw(schemas())
     found = tuple(draw(st.lists(filters(schema), max_size=8)))
-    return Interest(schema, found), draw(st.lists(events(schema, found), min_size=1, max_size=12))
+    return FilterSet(schema, found), draw(st.lists(events(schema, found), min_size=1, max_size=12))
 
 
-@given(an_interest(), st.integers(1, 4))
-def test_interests_get_simpler_without_losing_anything(
-    given: tuple[Interest, list[Event]], count: int
+@given(a_filter_set(), st.integers(1, 4))
+def test_filter_sets_get_simpler_without_losing_anything(
+    given: tuple[FilterSet, list[Event]], count: int
 ) -> None:
-    interest, drawn = given
-    simple, bounded = interest.simplified(), interest.bounded(count)
-    assert len(simple.filters) <= len(interest.filters)
+    filter_set, drawn = given
+    simple, bounded = filter_set.simplified(), filter_set.bounded(count)
+    assert len(simple.filters) <= len(filter_set.filters)
     assert len(bounded.filters) <= count
-    assert all(simple.covers(one) and bounded.covers(one) for one in interest.filters)
+    assert all(simple.covers(one) and bounded.covers(one) for one in filter_set.filters)
     for event in drawn:
-        assert simple.matches(event) is interest.matches(event)
-        assert bounded.matches(event) or not interest.matches(event)
+        assert simple.matches(event) is filter_set.matches(event)
+        assert bounded.matches(event) or not filter_set.matches(event)

@@ -7,13 +7,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from support.content import SCHEMA, filters, schemas
-from vinecast.core.content.filters import Filter, Interest, everything, make_filter
+from vinecast.core.content.filters import Filter, FilterSet, everything, make_filter
 from vinecast.core.content.filters_text import (
     FILTERS_MAX,
+    filter_set_text,
     filter_text,
-    interest_text,
     parse_filter,
-    parse_interest,
+    parse_filter_set,
 )
 from vinecast.core.content.schemas import Schema
 from vinecast.core.content.schemas_text import TEXT_MAX, event_values, parse_schema, schema_text
@@ -48,7 +48,7 @@ def test_filters_are_read(text: str, ranges: dict[str, tuple[object, object]]) -
 
 
 def test_or_and_in_make_several_filters() -> None:
-    found = parse_interest(SCHEMA, 'price < 5 and count in (1, 3) and order in ("a", "b") or count = 9')
+    found = parse_filter_set(SCHEMA, 'price < 5 and count in (1, 3) and order in ("a", "b") or count = 9')
     assert [filter_text(one) for one in found.filters] == [
         'price < 5 and count = 1 and order = "a"',
         'price < 5 and count = 1 and order = "b"',
@@ -56,10 +56,10 @@ def test_or_and_in_make_several_filters() -> None:
         'price < 5 and count = 3 and order = "b"',
         "count = 9",
     ]
-    assert parse_interest(SCHEMA, "count in (1, 2, 3) and count > 1").simplified() == Interest(
+    assert parse_filter_set(SCHEMA, "count in (1, 2, 3) and count > 1").simplified() == FilterSet(
         SCHEMA, (make_filter(SCHEMA, {"count": (2, 3)}),)
     )
-    assert parse_interest(SCHEMA, "nothing") == Interest(SCHEMA, ())
+    assert parse_filter_set(SCHEMA, "nothing") == FilterSet(SCHEMA, ())
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_or_and_in_make_several_filters() -> None:
 )
 def test_what_cannot_be_read_is_shown(text: str, says: str, marked: str) -> None:
     with pytest.raises(InputError) as refused:
-        parse_interest(SCHEMA, text)
+        parse_filter_set(SCHEMA, text)
     fault, line, marks = str(refused.value).split("\n")
     assert says in fault
     begin, end = marks.index("^"), len(marks)
@@ -108,12 +108,12 @@ def test_what_cannot_be_read_is_shown(text: str, says: str, marked: str) -> None
 
 def test_texts_are_bounded() -> None:
     with pytest.raises(InputError, match=f"at most {TEXT_MAX} characters"):
-        parse_interest(SCHEMA, "price < 3 or " * TEXT_MAX)
+        parse_filter_set(SCHEMA, "price < 3 or " * TEXT_MAX)
     numbers = ", ".join(map(str, range(100)))
     with pytest.raises(InputError, match=f"more than {FILTERS_MAX} filters"):
-        parse_interest(SCHEMA, f"count in ({numbers}) and price in ({numbers})")
+        parse_filter_set(SCHEMA, f"count in ({numbers}) and price in ({numbers})")
     with pytest.raises(InputError, match=f"more than {FILTERS_MAX} filters"):
-        parse_interest(SCHEMA, " or ".join(["price < 3"] * (FILTERS_MAX + 1)))
+        parse_filter_set(SCHEMA, " or ".join(["price < 3"] * (FILTERS_MAX + 1)))
     with pytest.raises(InputError, match="must be one filter, not 2"):
         parse_filter(SCHEMA, "price < 3 or price > 4")
     with pytest.raises(InputError, match="a filter must be a string, not int"):
@@ -135,19 +135,19 @@ def test_texts_are_bounded() -> None:
     ],
 )
 def test_texts_of_people_stay_as_they_are(text: str) -> None:
-    assert interest_text(parse_interest(SCHEMA, text)) == text
+    assert filter_set_text(parse_filter_set(SCHEMA, text)) == text
 
 
 @st.composite
-def interests(draw: st.DrawFn) -> Interest:
+def filter_sets(draw: st.DrawFn) -> FilterSet:
     schema = draw(schemas())
-    return Interest(schema, tuple(draw(st.lists(filters(schema), max_size=4))))
+    return FilterSet(schema, tuple(draw(st.lists(filters(schema), max_size=4))))
 
 
 @settings(max_examples=300)
-@given(interests())
-def test_interests_are_read_as_they_were_written(interest: Interest) -> None:
-    assert parse_interest(interest.schema, interest_text(interest)) == interest
+@given(filter_sets())
+def test_filter_sets_are_read_as_they_were_written(filter_set: FilterSet) -> None:
+    assert parse_filter_set(filter_set.schema, filter_set_text(filter_set)) == filter_set
 
 
 @given(schemas())
@@ -187,12 +187,12 @@ def test_schemas_are_read_as_they_were_written(schema: Schema) -> None:
     )
 )
 def test_any_text_is_read_or_refused(text: str) -> None:
-    for read in (parse_interest, lambda _, text: parse_schema("s", text)):
+    for read in (parse_filter_set, lambda _, text: parse_schema("s", text)):
         try:
             found = read(SCHEMA, text)
         except InputError:
             continue
-        assert isinstance(found, Schema) or parse_interest(SCHEMA, interest_text(found)) == found
+        assert isinstance(found, Schema) or parse_filter_set(SCHEMA, filter_set_text(found)) == found
 
 
 # Schemas and events

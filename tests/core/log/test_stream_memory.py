@@ -52,10 +52,10 @@ def test_two_orders() -> None:
     root = event()
     leaves = [event(root, say=bytes([i])) for i in range(9)]
     streams = kept(root, *leaves)
-    assert [one.sealed for one in streams.after("t", 3, 4)] == leaves[2:6]
+    assert [one.signed for one in streams.after("t", 3, 4)] == leaves[2:6]
     ordered = sorted(leaves, key=lambda leaf: leaf.cid)
-    assert [one.sealed for one in streams.in_order("t", (0, b""), 100)] == [root, *ordered]
-    assert [one.sealed for one in streams.in_order("t", (2, ordered[3].cid), 2)] == ordered[4:6]
+    assert [one.signed for one in streams.in_order("t", (0, b""), 100)] == [root, *ordered]
+    assert [one.signed for one in streams.in_order("t", (2, ordered[3].cid), 2)] == ordered[4:6]
     assert streams.after("other", 0, 1) == streams.in_order("other", (0, b""), 1) == []
 
 
@@ -134,7 +134,7 @@ def test_the_oldest_go_first_and_the_floor_rises() -> None:
     gone = [root, *leaves[:2]]
     told = streams.retain("t", Retention(events=2), NOW)
     assert told == Forgotten("t", 3, sum(map(size_of, gone)), 2, {"slow": 2})
-    assert [one.sealed for one in streams.after("t", 0, 9)] == [leaves[3], leaves[2]]
+    assert [one.signed for one in streams.after("t", 0, 9)] == [leaves[3], leaves[2]]
     assert streams.state("t").floor == 2
     assert streams.state("t").first == 2
     assert streams.retain("t", Retention(events=2), NOW) is None
@@ -153,7 +153,7 @@ def test_retention_by_bytes_and_by_age() -> None:
     )
     limit = sum(map(size_of, events[7:])) + 1
     streams.retain("t", Retention(bytes=limit), 9_000_000)
-    assert [one.sealed for one in streams.after("t", 0, 99)] == events[7:]
+    assert [one.signed for one in streams.after("t", 0, 99)] == events[7:]
     late = event(say=b"late")
     streams.keep([late], 9_000_000)
     assert streams.retain("t", Retention(age_s=1), 20_000_000) is not None  # all of them

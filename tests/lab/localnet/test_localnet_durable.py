@@ -91,18 +91,18 @@ class Scene:
     def make(self, payload: bytes, signer: Identity | None = None) -> SignedEvent:
         parents, height = tuple(one.cid for one in self._last), len(self._last)
         record = EventRecord(TOPIC, self.identity.public, 1, 0, payload, parents=parents, height=height + 1)
-        (sealed,) = sign_events(NETWORK, [record], (signer or self.identity).sign)
-        return sealed
+        (signed,) = sign_events(NETWORK, [record], (signer or self.identity).sign)
+        return signed
 
     def publish(self, holders: int = 3) -> SignedEvent:
         (payload,) = self.books.order(0, 1)
-        sealed = self.make(payload)
-        self._last = [sealed]
-        self.books.on_safe(Safe(0, sealed.block, sealed.seal.to_bytes(), holders, []))
-        return sealed
+        signed = self.make(payload)
+        self._last = [signed]
+        self.books.on_safe(Safe(0, signed.block, signed.signature.to_bytes(), holders, []))
+        return signed
 
     def hand(self, reader: int, *events: SignedEvent) -> int:
-        told = [(at, one.block, one.seal.to_bytes()) for at, one in enumerate(events, 1)]
+        told = [(at, one.block, one.signature.to_bytes()) for at, one in enumerate(events, 1)]
         return self.books.on_handed(Handed(reader, TOPIC, told))
 
     def close(self, *ends: list[SignedEvent]) -> list[str]:

@@ -241,12 +241,12 @@ def forged(how: str, node: Node, victim: Node) -> bytes:
     publisher = node._driver.peer_table.card.public
     record = EventRecord("news", publisher, 10**6, 0, b"fake")
     liar = make_identity()
-    (sealed,) = sign_events(node.network if how != "network" else "another", [record], liar.sign)
+    (signed,) = sign_events(node.network if how != "network" else "another", [record], liar.sign)
     if how == "block":
-        return encode(EventFrame(0, ((os.urandom(200), sealed.seal.to_bytes()),)))
+        return encode(EventFrame(0, ((os.urandom(200), signed.signature.to_bytes()),)))
     if how == "seal":
-        return encode(EventFrame(0, ((sealed.block, os.urandom(68)),)))
-    return encode(EventFrame(0, ((sealed.block, sealed.seal.to_bytes()),)))
+        return encode(EventFrame(0, ((signed.block, os.urandom(68)),)))
+    return encode(EventFrame(0, ((signed.block, signed.signature.to_bytes()),)))
 
 
 @pytest.mark.parametrize("how", ["signature", "network", "block", "seal"])
@@ -274,7 +274,7 @@ def test_an_old_event_sent_again_is_not_news() -> None:
             await found.nodes[0].publish("news", b"old", durable=False)
             (old,) = await take(readers[1], 1)
             found.nodes[1]._driver.machine.recent._seen.clear()  # as after a while
-            again = encode(EventFrame(0, ((old._sealed.block, old._sealed.seal.to_bytes()),)))
+            again = encode(EventFrame(0, ((old._signed.block, old._signed.signature.to_bytes()),)))
             found.nodes[2]._driver.transport.send(found.nodes[1].id, None, again)
             await until(lambda: found.nodes[1]._driver.counters["refused: event replayed"] > 0)
             assert readers[1].waiting == 0
@@ -346,7 +346,7 @@ def test_bad_input_is_one_sentence() -> None:
             good, bad = await asyncio.gather(
                 node.publish("news", b"1"), node.publish("news", bytes(1 << 20)), return_exceptions=True
             )
-            assert isinstance(bad, InputError)  # one that cannot be sealed does not spoil the batch
+            assert isinstance(bad, InputError)  # one that cannot be signed does not spoil the batch
             assert not isinstance(good, BaseException)
             assert node._driver.peer_table.topics_of(ME) == ()
 

@@ -10,8 +10,8 @@ import pytest
 from support.content import SCHEMA
 from support.live import live, settled, take, until, village
 from support.paths import DOCS
-from vinecast.core.content.filters import Interest, everything
-from vinecast.core.content.filters_text import parse_filter, parse_interest
+from vinecast.core.content.filters import FilterSet, everything
+from vinecast.core.content.filters_text import parse_filter, parse_filter_set
 from vinecast.core.content.schemas import Attribute, Schema
 from vinecast.core.content.schemas_text import parse_schema
 from vinecast.core.draws import below, stream
@@ -38,7 +38,7 @@ def prices(events: list[Event]) -> list[float]:
     return sorted(float(event.values["price"]) for event in events)
 
 
-def sealed(number: int, payload: bytes, headers: dict[str, str | bytes]) -> SignedEvent:
+def signed(number: int, payload: bytes, headers: dict[str, str | bytes]) -> SignedEvent:
     record = EventRecord("stocks", bytes(32), number, 0, payload, headers)
     return SignedEvent(record, b"", number.to_bytes(36, "big"), None)  # type: ignore[arg-type]
 
@@ -46,7 +46,7 @@ def sealed(number: int, payload: bytes, headers: dict[str, str | bytes]) -> Sign
 def events_of(schema: Schema, *values: dict[str, object]) -> Iterator[SignedEvent]:
     for number, (payload, headers) in enumerate(as_plain(schema, values, None)[1]):
         assert isinstance(payload, bytes)
-        yield sealed(number, payload, dict(headers or {}))
+        yield signed(number, payload, dict(headers or {}))
 
 
 # Between nodes
@@ -127,20 +127,20 @@ def test_a_replay_is_filtered_and_a_consumer_goes_on(tmp_path: Path) -> None:
             identity = node._identity
             await until(lambda: bool(node._driver.peer_table.known()), "they have met")
             await other.publish_all(SCHEMA, [order(n % 20, count=n % 100) for n in range(600)])
-            wish = "price = 3 and count < 50"
+            filter_like = "price = 3 and count < 50"
             expected = [3 + 20 * n for n in range(30) if (3 + 20 * n) % 100 < 50]
 
             def counts(events: list[Event]) -> list[object]:
                 return [event.values["count"] for event in events]
 
-            reader = node.subscribe(SCHEMA, start="earliest", consumer="me", filter=wish)
+            reader = node.subscribe(SCHEMA, start="earliest", consumer="me", filter=filter_like)
             begun = await take(reader, 4)
             assert counts(begun) == [n % 100 for n in expected[:4]]
             await reader.ack(begun[-1])
             await node.close()
             found.nodes.remove(node)
             node = await found.add(folder=tmp_path, identity=identity)
-            reader = node.subscribe(SCHEMA, start="earliest", consumer="me", filter=wish)
+            reader = node.subscribe(SCHEMA, start="earliest", consumer="me", filter=filter_like)
             rest = await take(reader, len(expected) - 4)
             assert counts(rest) == [n % 100 for n in expected[4:]]
             nothing = node.subscribe(SCHEMA, start="earliest", filter="nothing")
@@ -208,9 +208,9 @@ def test_without_await() -> None:
 # At one desk
 
 
-def wants(desk: SchemaDesk, events: list[SignedEvent], interests: list[Interest]) -> list[list[int]]:
+def wants(desk: SchemaDesk, events: list[SignedEvent], filter_sets: list[FilterSet]) -> list[list[int]]:
     """For each event, the places of those interests that want it."""
-    wanted = [desk.add(interest) for interest in interests]
+    wanted = [desk.add(filter_set) for filter_set in filter_sets]
     found = [[place for place, one in enumerate(wanted) if one.has(event)] for event in events]
     for one in wanted:
         one.close()
@@ -222,8 +222,8 @@ def wants(desk: SchemaDesk, events: list[SignedEvent], interests: list[Interest]
 def test_few_filters_and_many_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = parse_schema("s", "x integer 0..99, word string")
     key = stream(1, 0, 0, 0)
-    interests = [
-        parse_interest(
+    filter_sets = [
+        parse_filter_set(
             schema, f'x between {low} and {low + below(key, n, 40)} and word >= "long-word-{n % 7}"'
         )
         for n in range(3 * INDEXED_FROM)
@@ -235,20 +235,20 @@ def test_few_filters_and_many_find_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     expected = [
         [
             place
-            for place, one in enumerate(interests)
+            for place, one in enumerate(filter_sets)
             if one.matches(schema.event(read_values(event.record.payload)))
         ]
         for event in events
     ]
     monkeypatch.setattr(content, "when_compiled", lambda then: None)
     slow = SchemaDesk(schema, Counter())
-    assert wants(slow, events, interests) == expected
+    assert wants(slow, events, filter_sets) == expected
     assert not slow.is_indexed
     monkeypatch.setattr(content, "when_compiled", lambda then: then())
     fast = SchemaDesk(schema, Counter())
-    assert wants(fast, events, interests) == expected
+    assert wants(fast, events, filter_sets) == expected
     assert fast.is_indexed
-    assert wants(fast, events, interests[:5]) == [[n for n in row if n < 5] for row in expected]
+    assert wants(fast, events, filter_sets[:5]) == [[n for n in row if n < 5] for row in expected]
 
 
 def test_the_index_is_made_beside_the_loop() -> None:
@@ -273,18 +273,18 @@ def test_the_index_is_made_beside_the_loop() -> None:
 def test_a_desk_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(content, "FILTERS_MAX", 3)
     desk = SchemaDesk(SCHEMA, Counter())
-    desk.add(parse_interest(SCHEMA, "count = 1 or count = 2"))
+    desk.add(parse_filter_set(SCHEMA, "count = 1 or count = 2"))
     with pytest.raises(InputError, match="at most 3 filters over stocks"):
-        desk.add(parse_interest(SCHEMA, "count = 1 or count = 2"))
-    desk.add(Interest(SCHEMA, (parse_filter(SCHEMA, "count = 5"),)))
+        desk.add(parse_filter_set(SCHEMA, "count = 1 or count = 2"))
+    desk.add(FilterSet(SCHEMA, (parse_filter(SCHEMA, "count = 5"),)))
     assert desk.filters == 3
 
 
 def test_an_event_is_looked_at_once() -> None:
     counters: Counter[str] = Counter()
     desk = SchemaDesk(SCHEMA, counters)
-    wanted = [desk.add(Interest(SCHEMA, (everything(SCHEMA),))) for _ in range(5)]
-    odd = sealed(1, b"{}", {HEADER: "another"})
+    wanted = [desk.add(FilterSet(SCHEMA, (everything(SCHEMA),))) for _ in range(5)]
+    odd = signed(1, b"{}", {HEADER: "another"})
     assert not any(one.has(odd) for one in wanted)
     assert counters[ANOTHER_SCHEMA] == 1
 
@@ -320,7 +320,7 @@ def test_the_schemas_and_filters_of_the_documentation() -> None:
     assert schema == SCHEMA
     for row in re.findall(r"^\| (`.*?) \| ", text.split("## Filters")[1], re.MULTILINE):
         for condition in re.findall(r"`([^`]+)`", row):
-            assert " " not in condition or parse_interest(schema, condition).filters
+            assert " " not in condition or parse_filter_set(schema, condition).filters
     with pytest.raises(InputError) as refused:
-        parse_interest(schema, 'order = "buy" and prise < 10')
+        parse_filter_set(schema, 'order = "buy" and prise < 10')
     assert str(refused.value) in text

@@ -101,9 +101,9 @@ def test_memory_is_bounded() -> None:
         assert not waiting.done()
         await streams.keep_within("t", Retention(events=2), NOW)
         await waiting
-        assert streams.size == sum(size_of(one.sealed) for one in streams.after("t", 0, 9))
+        assert streams.size == sum(size_of(one.signed) for one in streams.after("t", 0, 9))
         streams.keep([event(say=b"more")], NOW)
         streams.crash()
-        assert streams.size == sum(size_of(one.sealed) for one in streams.after("t", 0, 9)) > 0
+        assert streams.size == sum(size_of(one.signed) for one in streams.after("t", 0, 9)) > 0
 
     asyncio.run(main())

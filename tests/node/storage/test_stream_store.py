@@ -208,7 +208,7 @@ def test_reading_while_retention_is_under_way(tmp_path: Path, monkeypatch: pytes
             floor = store.state("t").floor
             floors.add(floor)
             for found in (store.after("t", 0, 999), store.in_order("t", (0, b""), 999)):
-                assert [one.sealed for one in found] == events[floor:]
+                assert [one.signed for one in found] == events[floor:]
             assert store.state("t").first == floor + 1
             assert [bool(store.position_of(one.cid)) for one in events] == [i >= floor for i in range(100)]
             assert store.get(events[floor].cid) == events[floor]
@@ -434,8 +434,8 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(tmp_path: Path, se
         assert acknowledged == list(range(len(acknowledged)))
         assert state.last >= len(acknowledged) > 0
         assert floor_told <= state.floor
-        kept = [one.sealed for one in store.after("t", 0, 10**6)]
-        assert kept == [one.sealed for one in store.in_order("t", (0, b""), 10**6)]
+        kept = [one.signed for one in store.after("t", 0, 10**6)]
+        assert kept == [one.signed for one in store.in_order("t", (0, b""), 10**6)]
         assert kept == events[state.floor : state.last]  # all of it above what retention took, and in order
         assert state.heads == (events[state.last - 1].cid,)
         assert store.offset("c", "t") <= state.last
@@ -561,7 +561,7 @@ def test_a_full_disk_is_survived(tmp_path: Path, caplog: pytest.LogCaptureFixtur
         assert store.trouble is not None
         assert "the disk is full" in store.trouble
         assert told == [one.cid for one in events[:2]]
-        assert [one.sealed for one in store.after("t", 0, 99)] == events[:30]
+        assert [one.signed for one in store.after("t", 0, 99)] == events[:30]
         disk.execute("PRAGMA max_page_count = 1000000")
         async with asyncio.timeout(30):
             await store.room()  # it is tried again by itself

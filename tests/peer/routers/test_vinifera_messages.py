@@ -344,8 +344,8 @@ Headers = dict[str, str | bytes]
 
 def sealed_with(headers: Headers) -> Any:
     record = EventRecord("stocks", LIAR.public, 1, 0, b"", headers)
-    (sealed,) = sign_events("test", [record], LIAR.sign)
-    return sealed
+    (signed,) = sign_events("test", [record], LIAR.sign)
+    return signed
 
 
 def test_an_event_goes_by_attributes_that_it_has() -> None:
@@ -403,8 +403,8 @@ headers = st.dictionaries(
 def event_frames(draw: st.DrawFn) -> bytes:
     sequence, topic = draw(st.integers(1, 2**40)), draw(st.sampled_from(["news", "stocks", "x" * 255]))
     record = EventRecord(topic, LIAR.public, sequence, 0, b"{}", draw(headers))
-    (sealed,) = sign_events("test", [record], LIAR.sign)
-    encoded = sealed.block, sealed.seal.to_bytes()
+    (signed,) = sign_events("test", [record], LIAR.sign)
+    encoded = signed.block, signed.signature.to_bytes()
     hops, way = draw(st.sampled_from([0, 1, HOPS_MAX])), draw(st.integers(0, 127))
     return encode(EventFrame(hops, (encoded,) * draw(st.integers(1, 2)), way))
 
@@ -494,8 +494,8 @@ def by_liar(
     payload = msgspec.json.encode({**VALUES, "price": price})
     height = durable * (5 if parents else 1)
     record = EventRecord("stocks", LIAR.public, sequence, 0, payload, headers, parents, height)
-    (sealed,) = sign_events("test", [record], LIAR.sign)
-    events = ((sealed.block, sealed.seal.to_bytes()),)
+    (signed,) = sign_events("test", [record], LIAR.sign)
+    events = ((signed.block, signed.signature.to_bytes()),)
     return (
         encode_stream(CarriedEvents(1, False, events, way)) if durable else encode(EventFrame(1, events, way))
     )
@@ -573,7 +573,7 @@ def test_old_events_are_not_news(durable: bool) -> None:
         one._driver.on_frame(LIAR.id, old)
         assert prices(reader) == [1]
         (first,) = reader._events
-        while one._driver.machine.has_seen(first._sealed.number):
+        while one._driver.machine.has_seen(first._signed.number):
             await one._driver.next_cycle()
             for _ in range(8):
                 number += 1
@@ -624,7 +624,7 @@ def test_who_passes_on_what_it_cannot_judge_is_not_to_blame(monkeypatch: pytest.
             faults: list[bytes] = []
             for node in readers:
                 monkeypatch.setattr(node._driver, "blame", faults.append)
-            parents = (readers[0].log("stocks")[0]._sealed.cid,)
+            parents = (readers[0].log("stocks")[0]._signed.cid,)
             for sequence in range(2, FAULTS_A_CYCLE):
                 relay._driver.on_frame(LIAR.id, by_liar(sequence, durable=True, way=1, parents=parents))
             wrong = "streams.refused wrong height"

@@ -82,7 +82,7 @@ def test_parents_are_asked_of_the_sender_and_kept_first() -> None:
     net.take(0, events[2], sender=1)
     assert wanted(net) == [(1, events[1].cid)]
     net.run(0.1)
-    assert [sealed.cid for sealed in net[0].handed] == [sealed.cid for sealed in events]
+    assert [signed.cid for signed in net[0].handed] == [signed.cid for signed in events]
     assert wanted(net) == [(1, events[1].cid), (1, events[0].cid)]
     assert net[0].keeps == [3]
 
@@ -122,8 +122,8 @@ def test_parents_that_never_existed_are_given_up_with_all_that_waits_for_them() 
     net = Net(3)
     ghost = event(7)
     events = chain(3, ghost)
-    for sealed in events:
-        net.take(0, sealed, sender=1)
+    for signed in events:
+        net.take(0, signed, sender=1)
     assert len(net[0].repair.intake.pending) == 3
     net.run(60)
     assert len(net[0].repair.intake.pending) == 0
@@ -156,7 +156,7 @@ def test_an_event_that_waits_is_asked_for_by_nobody() -> None:
     net.take(0, events[1], sender=1, ack=True)
     assert wanted(net) == [(1, events[1].cid), (2, events[0].cid)]
     net.take(0, events[0])
-    assert [sealed.cid for sealed in net[0].handed] == [sealed.cid for sealed in events]
+    assert [signed.cid for signed in net[0].handed] == [signed.cid for signed in events]
     assert net.messages(StreamAck, 0) == [(1, StreamAck((events[1].cid,)))]
 
 
@@ -228,10 +228,10 @@ def test_answers_are_bounded_in_bytes() -> None:
     net = Net(2, StreamsConfig(batch_bytes=1024, served_bytes=8192))
     events = chain(40, size=200)
     net.give(1, events)
-    effects = net.tell(1, Received(0, StreamWant(TOPIC, tuple(sealed.cid for sealed in events))))
+    effects = net.tell(1, Received(0, StreamWant(TOPIC, tuple(signed.cid for signed in events))))
     answers: list[Any] = [effect.message for effect in effects if isinstance(effect, Send)]
     assert len(answers) > 2
-    assert all(sum(len(sealed.block) for sealed in answer.events) <= 1024 for answer in answers)
+    assert all(sum(len(signed.block) for signed in answer.events) <= 1024 for answer in answers)
     assert net[1].counts["streams.not served"] == 1
     assert net.tell(1, Received(0, StreamList(TOPIC, 0, b""))) != []
     net.run(1)
@@ -254,7 +254,7 @@ def test_who_floods_loses_its_own() -> None:
     assert len(pending) <= 21
     net.take(0, honest[0], sender=2)
     net.take(0, honest[1], sender=2)
-    assert [sealed.cid for sealed in net[0].handed] == [sealed.cid for sealed in honest]
+    assert [signed.cid for signed in net[0].handed] == [signed.cid for signed in honest]
 
 
 def test_waiting_is_bounded_in_bytes() -> None:
@@ -323,7 +323,7 @@ def test_who_comes_back_asks_again_for_a_stream_that_was_empty(start: str) -> No
         net.give(peer, events)
     net.tell(0, Start())
     net.run(2)
-    assert net[0].order() == [sealed.cid for sealed in events]
+    assert net[0].order() == [signed.cid for signed in events]
 
 
 def test_a_stream_is_not_empty_where_one_of_some_told_of_events() -> None:
@@ -336,7 +336,7 @@ def test_a_stream_is_not_empty_where_one_of_some_told_of_events() -> None:
         net.tell(0, Received(peer, StreamHeads((StreamStatus(TOPIC, (), height, 0, 0),), 0)))
     assert net[0].repair.topics[TOPIC].opened
     net.run(5)
-    assert net[0].order() == [sealed.cid for sealed in events]
+    assert net[0].order() == [signed.cid for signed in events]
 
 
 def test_the_first_events_are_told_to_all_who_ask_no_longer() -> None:
@@ -346,7 +346,7 @@ def test_the_first_events_are_told_to_all_who_ask_no_longer() -> None:
     net.give(1, events)
     net.run(1)
     for peer in net.peers:
-        assert peer.order() == [sealed.cid for sealed in events]
+        assert peer.order() == [signed.cid for signed in events]
     net.run(1)
     net.sent.clear()
     net.run(1)
@@ -358,7 +358,7 @@ def test_many_heads_are_told_by_turns() -> None:
     roots = [event(number) for number in range(1, 201)]
     net.give(1, roots)
     net.run(12)
-    assert kept(net) == {sealed.cid for sealed in roots}
+    assert kept(net) == {signed.cid for signed in roots}
 
 
 def test_an_event_follows_all_heads_or_the_highest() -> None:
@@ -431,7 +431,7 @@ def test_a_long_stream_is_caught_up_with_in_order() -> None:
     net.sent.clear()
     net.run(6)
     assert net[0].order() == net[1].order()
-    assert [sealed.cid for sealed in net[0].handed] == [sealed.cid for sealed in events]
+    assert [signed.cid for signed in net[0].handed] == [signed.cid for signed in events]
     assert len(net.messages(StreamWant)) <= 40
     assert len(net.messages(StreamList)) <= 8
     assert max(net[0].keeps) > 50
@@ -465,7 +465,7 @@ def test_catching_up_survives_loss() -> None:
     net.wire = lambda sender, to, message: luck.random() > 0.3
     net.run(60)
     assert net[0].order() == net[1].order()
-    assert [sealed.cid for sealed in net[0].handed] == [sealed.cid for sealed in events]
+    assert [signed.cid for signed in net[0].handed] == [signed.cid for signed in events]
 
 
 def test_lists_of_what_does_not_exist_waste_little() -> None:
@@ -508,15 +508,15 @@ def test_who_begins_now_gets_the_heads_and_what_follows() -> None:
     assert net[0].disk.state(TOPIC).floor == 51
     new = event(100, events[-1])
     net.take(0, new, sender=1)
-    assert [sealed.cid for sealed in net[0].handed] == [events[-1].cid, new.cid]
+    assert [signed.cid for signed in net[0].handed] == [events[-1].cid, new.cid]
     net.tell(0, Lower(TOPIC, 20))
     net.run(5)
-    assert kept(net) == {sealed.cid for sealed in [*events[19:], new]}
+    assert kept(net) == {signed.cid for signed in [*events[19:], new]}
     net.tell(0, Lower(TOPIC, 30))
     assert net[0].disk.state(TOPIC).floor == 20
     net.tell(0, Lower(TOPIC, 0))
     net.run(5)
-    assert kept(net) == {sealed.cid for sealed in [*events, new]}
+    assert kept(net) == {signed.cid for signed in [*events, new]}
 
 
 @pytest.mark.parametrize(
@@ -571,12 +571,12 @@ def test_the_earliest_is_what_anybody_still_keeps() -> None:
         net[peer].disk.retain(TOPIC, Retention(events=30), 0)
     net.tell(0, Follow(TOPIC))
     net.run(6)
-    assert net[0].order() == [sealed.cid for sealed in events[70:]]
+    assert net[0].order() == [signed.cid for signed in events[70:]]
     assert net[0].disk.state(TOPIC).floor == 101
     later = chain(5, events[-1], first=500)
     net.give(1, later)
     net.run(3)
-    assert net[0].order()[-5:] == [sealed.cid for sealed in later]
+    assert net[0].order()[-5:] == [signed.cid for signed in later]
 
 
 def test_who_was_away_longer_than_anything_is_kept_goes_on_where_others_begin() -> None:
@@ -590,7 +590,7 @@ def test_who_was_away_longer_than_anything_is_kept_goes_on_where_others_begin() 
     net.run(2)
     net.wire = lambda sender, to, message: True
     net.run(10)
-    assert net[0].order() == [sealed.cid for sealed in [*events[:10], *events[70:]]]
+    assert net[0].order() == [signed.cid for signed in [*events[:10], *events[70:]]]
 
 
 def test_who_is_alone_begins_at_once() -> None:
@@ -609,8 +609,8 @@ def test_replicas_get_a_publishers_events_in_batches_and_acknowledge_them() -> N
     net = Net(4, follow=(), links=lambda me: [])
     net.tell(0, Follow(TOPIC))
     net.tell(0, TopicReplicas(TOPIC, (1, 2, 0)))
-    for sealed in chain(10):
-        net.publish(0, sealed)
+    for signed in chain(10):
+        net.publish(0, signed)
     net.run(0.2)
     pushes = net.messages(StreamPush, 0)
     assert [(to, len(push.events)) for to, push in pushes] == [(1, 10), (2, 10)]
@@ -625,12 +625,12 @@ def test_replicas_are_sent_again_what_they_do_not_acknowledge() -> None:
     net.tell(0, TopicReplicas(TOPIC, (1, 2)))
     tries = iter([False, False, True])
     net.wire = lambda sender, to, message: not (to == 1 and isinstance(message, StreamPush)) or next(tries)
-    sealed = event(1)
-    net.publish(0, sealed)
+    signed = event(1)
+    net.publish(0, signed)
     net.run(0.1)
-    assert net[0].acknowledged == {sealed.cid: 1}
+    assert net[0].acknowledged == {signed.cid: 1}
     net.run(3)
-    assert net[0].acknowledged == {sealed.cid: 2}
+    assert net[0].acknowledged == {signed.cid: 2}
     assert len(net.messages(StreamPush, 0)) == 4
 
 
@@ -639,33 +639,33 @@ def test_a_new_replica_gets_what_the_old_ones_did_not_acknowledge() -> None:
     net.tell(0, Follow(TOPIC))
     net.tell(0, TopicReplicas(TOPIC, (1,)))
     net.wire = lambda sender, to, message: to != 1
-    sealed = event(1)
-    net.publish(0, sealed)
+    signed = event(1)
+    net.publish(0, signed)
     net.run(0.1)
     net.tell(0, TopicReplicas(TOPIC, (2,)))
     net.run(1)
-    assert net[0].acknowledged == {sealed.cid: 1}
-    assert net[2].order() == [sealed.cid]
+    assert net[0].acknowledged == {signed.cid: 1}
+    assert net[2].order() == [signed.cid]
 
 
 def test_only_those_count_who_were_sent_it_and_once() -> None:
     net = Net(4)
     net.wire = lambda sender, to, message: False
-    sealed = event(1)
-    net.publish(0, sealed)
+    signed = event(1)
+    net.publish(0, signed)
     holders = net[0].repair.holders
-    holders.sent(sealed.cid, 1, net.now)
+    holders.sent(signed.cid, 1, net.now)
     for sender in (2, 1, 1):
-        net.tell(0, Received(sender, StreamAck((sealed.cid, sealed.cid, NOBODY_HAS))))
-    assert net[0].acknowledged == {sealed.cid: 1}
+        net.tell(0, Received(sender, StreamAck((signed.cid, signed.cid, NOBODY_HAS))))
+    assert net[0].acknowledged == {signed.cid: 1}
 
 
 def test_own_events_are_remembered_in_bounds() -> None:
     net = Net(2, StreamsConfig(own=4))
     net.tell(0, TopicReplicas(TOPIC, (1,)))
     net.wire = lambda sender, to, message: False
-    for sealed in chain(10):
-        net.publish(0, sealed)
+    for signed in chain(10):
+        net.publish(0, signed)
     assert len(net[0].repair.holders.cids_of(TOPIC)) == 4
     net.run(60)
     assert not net[0].repair.holders.waits
@@ -690,7 +690,7 @@ def test_reading_a_topic_that_was_kept_for_others() -> None:
     net.tell(0, Received(1, StreamPush(TOPIC, (event(1),))))
     net.tell(0, Follow(TOPIC))
     net.take(0, event(2, event(1)))
-    assert [sealed.cid for sealed in net[0].handed] == [event(2, event(1)).cid]
+    assert [signed.cid for signed in net[0].handed] == [event(2, event(1)).cid]
 
 
 def test_publishing_without_following_keeps_the_event() -> None:
@@ -733,10 +733,10 @@ def test_whatever_each_has_they_end_with_all(seed: int, count: int, loss: float)
     everything = set()
     for peer in range(3):
         have: set[bytes] = set()
-        for sealed in events:
-            if luck.random() < 0.8 and have.issuperset(sealed.record.parents):
-                have.add(sealed.cid)
-                net.take(peer, sealed, peer)
+        for signed in events:
+            if luck.random() < 0.8 and have.issuperset(signed.record.parents):
+                have.add(signed.cid)
+                net.take(peer, signed, peer)
         everything |= have
     net.wire = lambda sender, to, message: luck.random() >= loss
     for _ in range(60):
@@ -747,13 +747,13 @@ def test_whatever_each_has_they_end_with_all(seed: int, count: int, loss: float)
     assert kept(net) == everything
     for each in net.peers:
         seen: set[bytes] = set()
-        for sealed in each.handed:
-            assert seen.issuperset(sealed.record.parents)
-            assert sealed.cid not in seen
-            seen.add(sealed.cid)
+        for signed in each.handed:
+            assert seen.issuperset(signed.record.parents)
+            assert signed.cid not in seen
+            seen.add(signed.cid)
 
 
-cids = st.sampled_from([NOBODY_HAS, *(sealed.cid for sealed in chain(4)), b"", b"short", bytes(36)])
+cids = st.sampled_from([NOBODY_HAS, *(signed.cid for signed in chain(4)), b"", b"short", bytes(36)])
 sealeds = st.sampled_from([*chain(4), event(9, event(8), height=77), event(3, topic="b"), event(5, height=0)])
 numbers = st.sampled_from([-1, 0, 1, 3, 1 << 62, 1 << 70])
 topics = st.sampled_from([TOPIC, "b", ""])
@@ -821,7 +821,7 @@ def test_a_crash_while_joining_forgets_nothing_that_others_have() -> None:
     assert net[0].disk.state(TOPIC).floor == 0
     net.wire = lambda sender, to, message: True
     net.run(12)
-    assert net[0].order() == [sealed.cid for sealed in events[100:]]
+    assert net[0].order() == [signed.cid for signed in events[100:]]
     assert net[0].disk.state(TOPIC).floor == 301
 
 

@@ -175,7 +175,7 @@ def test_a_live_node_finds_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
             (third,) = sign_events("test", [record], sender.identity.sign)
             await until(lambda: reader._driver.peer_table.number_of(sender.identity.id) > 0, "they have met")
             await sender.send(
-                wire.encode_stream(wire.CarriedEvents(1, False, ((third.block, third.seal.to_bytes()),)))
+                wire.encode_stream(wire.CarriedEvents(1, False, ((third.block, third.signature.to_bytes()),)))
             )
             events = await take(reading, 3)
             assert [one.payload for one in events] == [b"one", b"two", b"three"]

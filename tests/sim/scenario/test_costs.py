@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.conformance import interests
+from support.conformance import filter_sets
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.arrays.topic_overlap import make_scratch
 from vinecast.core.errors import InputError
@@ -54,7 +54,7 @@ def test_events_come_from_subscribers(seed: int, count: int) -> None:
 
 
 def test_heavy_topics_have_more_events() -> None:
-    found = interests([[0, 1, 2]] * 5, 3)
+    found = filter_sets([[0, 1, 2]] * 5, 3)
     count = Counter(draw_publications(1, found, 4000, np.array([6.0, 3.0, 1.0])).topic.tolist())
     assert [count[topic] / 4000 for topic in range(3)] == pytest.approx([0.6, 0.3, 0.1], abs=0.03)
     even = Counter(draw_publications(1, found, 3000).topic.tolist())
@@ -187,7 +187,7 @@ def test_the_real_trace(data_folder: Path) -> None:
 
 def run(name: str, lists: list[list[int]], publisher: int, count: int, plan: CostPlan) -> Costs:
     wrote = Publications(np.full(count, publisher), np.zeros(count, dtype=np.int64))
-    return measure_costs(BY_NAME[name], interests(lists, 1), wrote, plan, 1)
+    return measure_costs(BY_NAME[name], filter_sets(lists, 1), wrote, plan, 1)
 
 
 def test_direct_sending_costs_what_can_be_counted_on_fingers() -> None:
@@ -224,12 +224,12 @@ def test_records_weigh_what_they_carry() -> None:
     nodes = DurableNodes(
         DurableConfig(), 1, Profiles.simulated(1, np.zeros(3, np.int64), np.zeros(0, np.int32), 1)
     )
-    sealed = nodes.seal(0, "topic/0", ((), 1), 7)
-    push = weigh_records(StreamPush("topic/0", (sealed, sealed)))
-    one = len(sealed.block) - NUMBER_BYTES + PAYLOAD + len(sealed.seal.to_bytes())
+    signed = nodes.sign_event(0, "topic/0", ((), 1), 7)
+    push = weigh_records(StreamPush("topic/0", (signed, signed)))
+    one = len(signed.block) - NUMBER_BYTES + PAYLOAD + len(signed.signature.to_bytes())
     assert push == FRAME + TOPIC + 2 * one
-    assert weigh_records(StreamAck((sealed.cid,))) == FRAME + len(sealed.cid)
-    event = DurableEvent(PolderCastEvent(0, 7, 1), sealed, True)
+    assert weigh_records(StreamAck((signed.cid,))) == FRAME + len(signed.cid)
+    event = DurableEvent(PolderCastEvent(0, 7, 1), signed, True)
     assert weigh_records(event) == FRAME + 3 * NUMBER + one + NUMBER
     assert weigh_records(PolderCastEvent(0, 7, 1)) is None
 

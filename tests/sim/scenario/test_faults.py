@@ -69,10 +69,10 @@ def test_acknowledging_what_is_not_safe_is_noticed(monkeypatch: pytest.MonkeyPat
     take = Intake.take
 
     def hasty(
-        self: Intake, sealed: SignedEvent, sender: int, ack: bool, judged: bool = True
+        self: Intake, signed: SignedEvent, sender: int, ack: bool, judged: bool = True
     ) -> list[StreamEffect]:
-        told: list[StreamEffect] = [Send(sender, StreamAck((sealed.cid,)))] if ack else []
-        return told + take(self, sealed, sender, False, judged)
+        told: list[StreamEffect] = [Send(sender, StreamAck((signed.cid,)))] if ack else []
+        return told + take(self, signed, sender, False, judged)
 
     slow = DurableConfig(commit_s=1.5, poldercast=faults.durable_config().poldercast)
     monkeypatch.setattr(faults, "durable_config", lambda: slow)

@@ -246,10 +246,10 @@ def test_those_who_join_are_users_too_and_come_from_all_over_the_circle() -> Non
     profiles = populate(resolved.scenario, None)
     assert profiles.peers == 75
     world = run.build_world(resolved, profiles)
-    director = FaultDriver(resolved, world, None)
+    fault_driver = FaultDriver(resolved, world, None)
     for cycle in range(6):
         before = world.online.copy()
-        director.before(cycle)
+        fault_driver.before(cycle)
         world.advance()
         if cycle == 0:
             assert np.flatnonzero(~world.online).max() > 40

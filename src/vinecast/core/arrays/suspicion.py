@@ -77,7 +77,7 @@ def gather_believed(
     row: int,
     cycle: int,
 ) -> int:
-    """Like ``interest.gather``, without those of whom this is no news."""
+    """Like ``filter_set.gather``, without those of whom this is no news."""
     nobody_silent = True
     for place in range(PLACES):
         nobody_silent &= suspicion.peers[row, place] == NOBODY

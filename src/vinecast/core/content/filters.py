@@ -1,11 +1,11 @@
-"""Interests: which events of a schema somebody wants (S2 §4.1).
+"""Filters: which events of a schema somebody wants (S2 §4.1).
 
-A *filter* is a conjunction: a range for some of the attributes, anything for the others. An *interest* is a
-disjunction: an event is wanted if one of its filters matches. Filters are kept in one form: ranges are cut to
-the attribute's own range, one that holds all of it is no constraint, and open ends of whole numbers, numbers
-and times become closed ones at the next value. So two filters over these types match the same events if and
-only if they are equal. A range that holds nothing is an ``InputError``; a filter without constraints matches
-everything.
+A *filter* is a conjunction: a range for some of the attributes, anything for the others. A *filter
+set* is a disjunction: an event is wanted if one of its filters matches. Filters are kept in one form: ranges
+are cut to the attribute's own range, one that holds all of it is no constraint, and open ends of whole
+numbers, numbers and times become closed ones at the next value. So two filters over these types match the
+same events if and only if they are equal. A range that holds nothing is an ``InputError``; a filter without
+constraints matches everything.
 
 As arrays, a filter is a box: of every attribute the lowest and the highest key (``core/content/schemas``),
 both included, and rules work on those. Boxes say exactly which events match, except where a string longer
@@ -211,7 +211,7 @@ def _meet(attribute: Attribute, last: End, first: End) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Interest:
+class FilterSet:
     """A disjunction of filters. With none, nothing is wanted."""
 
     schema: Schema
@@ -225,8 +225,9 @@ class Interest:
         """Whether one of its filters alone covers another; where none does, all together still may."""
         return any(one.covers(other) for one in self.filters)
 
-    def simplified(self) -> "Interest":
-        """The same interest with fewer filters: what others cover is gone, what can be merged exactly is."""
+    def simplified(self) -> "FilterSet":
+        """The same filter set with fewer filters: what others cover is gone, what can be merged exactly
+        is."""
         kept: list[Filter] = []
         for one in self.filters:
             place = 0
@@ -238,22 +239,23 @@ class Interest:
                     del kept[place]
                     one, place = merged, 0
             kept.append(one)
-        return Interest(self.schema, tuple(kept))
+        return FilterSet(self.schema, tuple(kept))
 
-    def bounded(self, count: int) -> "Interest":
-        """An interest of at most so many filters that covers this one, and may want more than it.
+    def bounded(self, count: int) -> "FilterSet":
+        """A filter set of at most so many filters that covers this one, and may want more than it.
 
         Each filter for which no room is left joins the one that grows least by it.
         """
         if count < 1:
-            raise InputError(f"an interest is bounded to 1 filter or more, not {count}")
+            raise InputError(f"a filter set is bounded to 1 filter or more, not {count}")
         kept = list(self.simplified().filters)
         rest, kept = kept[count:], kept[:count]
         for one in rest:
             growths = [share(hull(other, one)) - share(other) for other in kept]
             place = growths.index(min(growths))
             kept[place] = hull(kept[place], one)
-        return Interest(self.schema, tuple(kept)).simplified() if rest else Interest(self.schema, tuple(kept))
+        found = FilterSet(self.schema, tuple(kept))
+        return found.simplified() if rest else found
 
 
 def share(one: Filter) -> float:

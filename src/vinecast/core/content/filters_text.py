@@ -1,4 +1,4 @@
-"""The text form of filters and interests, for the command line and configuration.
+"""The text form of filters and sets of them, for the command line and configuration.
 
     price < 10 and exchange = "LIS"
     10 <= price < 20 or order in ("buy", "sell") and at between 2026-05-01 and 2026-06-01
@@ -6,7 +6,7 @@
 Conditions are joined by ``and``, filters by ``or``; there are no parentheses but those of ``in``. A condition
 compares an attribute with a value (``<``, ``<=``, ``=``, ``>=``, ``>``, on either side, or on both as in
 ``10 <= price < 20``), puts it ``between`` two values, both included, or ``in`` a list, which makes a filter
-for each. ``everything`` is the filter without conditions, ``nothing`` the interest without filters. Values
+for each. ``everything`` is the filter without conditions, ``nothing`` the set without filters. Values
 are written as in schemas (``core/content/schemas_text``). What is written is read again as the same filter.
 """
 
@@ -14,7 +14,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from vinecast.core.content.filters import Filter, Interest, Range, everything, overlap, range_of
+from vinecast.core.content.filters import Filter, FilterSet, Range, everything, overlap, range_of
 from vinecast.core.content.schemas import NUMBER, RESERVED, Attribute, Schema, Value
 from vinecast.core.content.schemas_text import VALUES, Words
 from vinecast.core.errors import InputError
@@ -29,8 +29,8 @@ Ends = tuple[Value | None, Value | None, bool, bool]
 """Lowest and highest value, and whether each is excluded: as ``range_of`` takes them."""
 
 
-def parse_interest(schema: Schema, text: str) -> Interest:
-    """The interest in events of a schema that a text describes. InputError that shows the place."""
+def parse_filter_set(schema: Schema, text: str) -> FilterSet:
+    """The filter set over a schema that a text describes. InputError that shows the place."""
     words = Words(text, "a filter")
     if words.accept("nothing"):
         found: list[Filter] = []
@@ -42,12 +42,12 @@ def parse_interest(schema: Schema, text: str) -> Interest:
                 words.fail_here(f"these are more than {FILTERS_MAX} filters")
     if words.next.kind != "end":
         words.fail_here("'and', 'or' or nothing more is expected here")
-    return Interest(schema, tuple(found))
+    return FilterSet(schema, tuple(found))
 
 
 def parse_filter(schema: Schema, text: str) -> Filter:
     """The one filter that a text describes."""
-    found = parse_interest(schema, text).filters
+    found = parse_filter_set(schema, text).filters
     if len(found) != 1:
         raise InputError(f"this must be one filter, not {len(found)}: {text[:80]}")
     return found[0]
@@ -146,9 +146,9 @@ def _ends(sign: str, value: Value) -> Ends:
     return low, high, sign == ">", sign == "<"
 
 
-def interest_text(interest: Interest) -> str:
-    """An interest as ``parse_interest`` reads it."""
-    return " or ".join(map(filter_text, interest.filters)) or "nothing"
+def filter_set_text(filter_set: FilterSet) -> str:
+    """A filter set as ``parse_filter_set`` reads it."""
+    return " or ".join(map(filter_text, filter_set.filters)) or "nothing"
 
 
 def filter_text(one: Filter) -> str:

@@ -1,13 +1,14 @@
-"""Seals: a publisher's signature over a batch of events, cut so that each event carries its own proof.
+"""Batch signatures: a publisher's signature over a batch of events, cut so that each event carries its own
+proof.
 
 Checking an Ed25519 signature costs about a hundred times as much as hashing, so events that were accepted
-together share one: it is over the root of the Merkle tree of their content ids, and each event's seal adds
+together share one: it is over the root of the Merkle tree of their content ids, and each event's proof adds
 the hashes from its leaf to that root. A single event is the smallest batch: no hashes, only a signature.
 Whoever receives several events of a batch checks the signature once.
 
 The tree is built from the left, pair by pair; a node without a partner moves up as it is. Leaves and inner
 nodes are hashed in domains of their own, and the signature covers the number of leaves and the network's
-name, so that a seal fits exactly one event, at one place of one batch, in one network.
+name, so that a proof fits exactly one event, at one place of one batch, in one network.
 """
 
 import hashlib
@@ -26,7 +27,7 @@ ROOTS_KEPT = 1024
 
 _BATCH, _LEAF, _NODE = b"vinecast batch 1\0", b"\0", b"\1"
 _FIXED_BYTES = SIGNATURE_BYTES + 4
-SEAL_BYTES_MAX = _FIXED_BYTES + HASH_BYTES * (BATCH_MAX - 1).bit_length()
+BATCH_SIGNATURE_BYTES_MAX = _FIXED_BYTES + HASH_BYTES * (BATCH_MAX - 1).bit_length()
 
 Sign = Callable[[bytes], bytes]
 """Text -> signature."""
@@ -37,7 +38,7 @@ Verify = Callable[[bytes, bytes, bytes], bool]
 class BatchSignature(NamedTuple):
     """What proves that a publisher signed an event."""
 
-    signature: bytes
+    root_signature: bytes
     """Over the batch, 64 bytes."""
     size: int
     """Events in the batch."""
@@ -47,14 +48,14 @@ class BatchSignature(NamedTuple):
     """The hashes beside the way from its leaf to the root, 32 bytes each, lowest first."""
 
     def to_bytes(self) -> bytes:
-        """The seal for the wire: the size and the index say how many hashes follow."""
+        """The signature for the wire: the size and the index say how many hashes follow."""
         place = (self.size << 16 | self.leaf).to_bytes(4, "big")
-        return self.signature + place + self.path
+        return self.root_signature + place + self.path
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "BatchSignature":
-        """The seal that a peer sent, as far as its form goes."""
-        if not _FIXED_BYTES <= len(data) <= SEAL_BYTES_MAX:
+        """The signature that a peer sent, as far as its form goes."""
+        if not _FIXED_BYTES <= len(data) <= BATCH_SIGNATURE_BYTES_MAX:
             raise RemoteError("batch signature of an impossible length")
         place = int.from_bytes(data[SIGNATURE_BYTES:_FIXED_BYTES], "big")
         size, index = place >> 16, place & 0xFFFF
@@ -74,7 +75,7 @@ class SignedEvent(NamedTuple):
     """The record's bytes."""
     cid: bytes
     """The block's content id."""
-    seal: BatchSignature
+    signature: BatchSignature
 
     @property
     def number(self) -> int:
@@ -93,19 +94,19 @@ def event_number(cid: bytes) -> int:
 
 
 def sign_events(network: str, records: Sequence[EventRecord], sign: Sign) -> list[SignedEvent]:
-    """Seal a publisher's events with one signature. InputError when one of them is outside the limits."""
+    """Sign a publisher's events with one signature. InputError when one of them is outside the limits."""
     blocks = [encode(record) for record in records]
     cids = [cid_of(block) for block in blocks]
-    seals = sign_batch(network, cids, sign)
-    return [SignedEvent(*event) for event in zip(records, blocks, cids, seals, strict=True)]
+    signatures = sign_batch(network, cids, sign)
+    return [SignedEvent(*event) for event in zip(records, blocks, cids, signatures, strict=True)]
 
 
-def read_signed_event(block: bytes, cid: bytes, seal: bytes) -> SignedEvent:
-    """What a peer sent as an event, as far as its form goes; whether its seal holds, a checker says.
+def read_signed_event(block: bytes, cid: bytes, signature: bytes) -> SignedEvent:
+    """What a peer sent as an event, as far as its form goes; whether its signature holds, a checker says.
 
     cid: the block's content id, which whoever looked for the event among those seen before has made already
     """
-    return SignedEvent(decode(block), block, cid, BatchSignature.from_bytes(seal))
+    return SignedEvent(decode(block), block, cid, BatchSignature.from_bytes(signature))
 
 
 def path_length(size: int, index: int) -> int:
@@ -118,21 +119,21 @@ def path_length(size: int, index: int) -> int:
 
 
 def sign_batch(network: str, cids: Sequence[bytes], sign: Sign) -> list[BatchSignature]:
-    """One seal for each of these content ids, with one signature for all."""
+    """One proof for each of these content ids, with one signature for all."""
     size = len(cids)
     if not 0 < size <= BATCH_MAX:
         raise InputError(f"a batch has 1 to {BATCH_MAX} events, not {size}")
     levels = _levels(cids)
     signature = sign(_text(network, size, levels[-1][0]))
-    seals = []
+    signatures = []
     for index in range(size):
         path, at = [], index
         for level in levels[:-1]:
             if (beside := at ^ 1) < len(level):
                 path.append(level[beside])
             at >>= 1
-        seals.append(BatchSignature(signature, size, index, b"".join(path)))
-    return seals
+        signatures.append(BatchSignature(signature, size, index, b"".join(path)))
+    return signatures
 
 
 def _levels(cids: Sequence[bytes]) -> list[list[bytes]]:
@@ -153,7 +154,8 @@ def _text(network: str, size: int, root: bytes) -> bytes:
 
 
 class SignatureChecker:
-    """Checks seals, and each signature only once: it remembers a bounded number of roots that were right.
+    """Checks batch signatures, and each signature only once: it remembers a bounded number of roots that were
+    right.
 
     What is remembered is the root *with* its publisher and signature, so that a right root never lets a
     forged signature through to others. Events of a batch mostly come one after the other, and the ways of
@@ -169,24 +171,24 @@ class SignatureChecker:
         self._right: dict[tuple[bytes, bytes], bytes] = {}
         self._last: MerklePath | None = None
 
-    def holds(self, sealed: SignedEvent) -> bool:
-        """Whether the event's publisher sealed it."""
-        return self.check(sealed.cid, sealed.seal, sealed.record.publisher)
+    def holds(self, signed: SignedEvent) -> bool:
+        """Whether the event's publisher signed it."""
+        return self.check(signed.cid, signed.signature, signed.record.publisher)
 
-    def check(self, cid: bytes, seal: BatchSignature, publisher: bytes) -> bool:
-        """Whether the publisher with this public key sealed the event with this content id."""
-        way = MerklePath(cid, seal, publisher)
+    def check(self, cid: bytes, signature: BatchSignature, publisher: bytes) -> bool:
+        """Whether the publisher with this public key signed the event with this content id."""
+        way = MerklePath(cid, signature, publisher)
         if self._last is not None and way.meets(self._last):
             self._last = way
             return True
         root = way.root()
         if root is None:
             return False
-        text = _text(self._network, seal.size, root)
-        key = (publisher, seal.signature)
+        text = _text(self._network, signature.size, root)
+        key = (publisher, signature.root_signature)
         if self._right.get(key) != text:
             self.signatures_checked += 1
-            if not self._verify(publisher, text, seal.signature):
+            if not self._verify(publisher, text, signature.root_signature):
                 return False
             if len(self._right) >= self._kept:
                 del self._right[next(iter(self._right))]
@@ -198,31 +200,31 @@ class SignatureChecker:
 class MerklePath:
     """The way from an event to the root of its batch: the hash at each level, as far as they are known."""
 
-    __slots__ = ("hashes", "left", "publisher", "seal")
+    __slots__ = ("hashes", "left", "publisher", "signature")
 
-    def __init__(self, cid: bytes, seal: BatchSignature, publisher: bytes) -> None:
-        self.seal, self.publisher = seal, publisher
+    def __init__(self, cid: bytes, signature: BatchSignature, publisher: bytes) -> None:
+        self.signature, self.publisher = signature, publisher
         self.hashes = [hashlib.sha256(_LEAF + cid).digest()]
-        self.left = [seal.path]
-        """At each level, the rest of the seal's path."""
+        self.left = [signature.path]
+        """At each level, the rest of the signature's path."""
 
     def root(self) -> bytes | None:
-        """The root that the seal leads to; None where its path has the wrong length."""
-        while len(self.hashes) <= (self.seal.size - 1).bit_length():
+        """The root that the signature leads to; None where its path has the wrong length."""
+        while len(self.hashes) <= (self.signature.size - 1).bit_length():
             if not self._step():
                 return None
         return None if self.left[-1] else self.hashes[-1]
 
     def meets(self, other: "MerklePath") -> bool:
         """Whether this way runs into another one of the same batch, all of which is known to be right."""
-        seal, before = self.seal, other.seal
+        signature, before = self.signature, other.signature
         if (
-            seal.signature != before.signature
-            or seal.size != before.size
+            signature.root_signature != before.root_signature
+            or signature.size != before.size
             or self.publisher != other.publisher
         ):
             return False
-        together = (seal.leaf ^ before.leaf).bit_length()
+        together = (signature.leaf ^ before.leaf).bit_length()
         while len(self.hashes) <= together:
             if not self._step():
                 return False
@@ -235,7 +237,7 @@ class MerklePath:
     def _step(self) -> bool:
         """Go up a level; whether the path has what that needs."""
         level, here, left = len(self.hashes) - 1, self.hashes[-1], self.left[-1]
-        size, index = -(-self.seal.size >> level), self.seal.leaf >> level
+        size, index = -(-self.signature.size >> level), self.signature.leaf >> level
         if index ^ 1 < size:
             beside, left = left[:HASH_BYTES], left[HASH_BYTES:]
             if len(beside) < HASH_BYTES:

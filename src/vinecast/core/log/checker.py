@@ -43,24 +43,24 @@ class StreamChecker:
 
     # What happens.
 
-    def published(self, sealed: SignedEvent) -> None:
+    def published(self, signed: SignedEvent) -> None:
         """An honest application has published an event."""
-        self._published[sealed.cid] = sealed
+        self._published[signed.cid] = signed
 
     def acknowledged(self, cid: bytes, holders: int) -> None:
         """A publisher was told that so many nodes hold its event."""
         self._holders[cid] = max(holders, self._holders.get(cid, 0))
 
-    def delivered(self, reader: Hashable, sealed: SignedEvent, whole: bool = True) -> None:
+    def delivered(self, reader: Hashable, signed: SignedEvent, whole: bool = True) -> None:
         """A consumer was handed an event."""
-        topic, cid = sealed.record.topic, sealed.cid
+        topic, cid = signed.record.topic, signed.cid
         own = self._readers.setdefault((reader, topic), _Reader())
         genuine = self._published.get(cid)
-        if genuine is None or genuine.block != sealed.block:
+        if genuine is None or genuine.block != signed.block:
             self._fault(f"{reader} was handed {cid_text(cid)}, which nobody published")
         if cid in own.acknowledged:
             self._fault(f"{reader} was handed {cid_text(cid)} again, which it had acknowledged")
-        if whole and not all(parent in own.delivered for parent in sealed.record.parents):
+        if whole and not all(parent in own.delivered for parent in signed.record.parents):
             self._fault(f"{reader} was handed {cid_text(cid)} before its parents")
         own.delivered[cid] = own.delivered.get(cid, 0) + 1
 
@@ -76,7 +76,7 @@ class StreamChecker:
 
     def events(self, topic: str) -> list[SignedEvent]:
         """What was published on a topic."""
-        return [sealed for sealed in self._published.values() if sealed.record.topic == topic]
+        return [signed for signed in self._published.values() if signed.record.topic == topic]
 
     def finish(self, topic: str, ends: Mapping[Any, Sequence[bytes]], enough: int) -> None:
         """The end: for each reader that has read a whole stream, its events in the order that all share.

@@ -113,13 +113,13 @@ class MemoryStreams:
             return 0
         keeping = stream.buffer.get(cid)
         if keeping is not None:
-            return keeping.sealed.record.height
+            return keeping.signed.record.height
         return stream.known.summary.heads.get(cid) or stream.known.forgotten.get(cid, 0)
 
     def get(self, cid: bytes) -> SignedEvent | None:
         """An event that is kept."""
         keeping = self._find(cid)
-        return None if keeping is None else keeping.sealed
+        return None if keeping is None else keeping.signed
 
     def position_of(self, cid: bytes) -> int:
         """The position of an event that is kept; 0 when it is not."""
@@ -144,21 +144,21 @@ class MemoryStreams:
 
     def keep(self, events: Sequence[SignedEvent], now_us: int) -> None:
         """Keep events: readable at once, safe with ``commit``. What is kept already is left as it is."""
-        for sealed in events:
-            if sealed.cid not in self._topic_of:
-                self._keep(sealed, now_us)
+        for signed in events:
+            if signed.cid not in self._topic_of:
+                self._keep(signed, now_us)
 
-    def _keep(self, sealed: SignedEvent, now_us: int) -> None:
-        record, cid = sealed.record, sealed.cid
+    def _keep(self, signed: SignedEvent, now_us: int) -> None:
+        record, cid = signed.record, signed.cid
         stream = self._changing(record.topic)
         known = stream.known
         lacking = tuple(parent for parent in record.parents if not self.height_of(record.topic, parent))
         if lacking:
             known.lacking[cid] = lacking
             known.lacked.update(lacking)
-        position = known.summary.add(sealed, cid in known.forgotten or cid in known.lacked)
+        position = known.summary.add(signed, cid in known.forgotten or cid in known.lacked)
         known.forgotten.pop(cid, None)
-        self._put(stream, KeptEvent(position, sealed), now_us)
+        self._put(stream, KeptEvent(position, signed), now_us)
         stream.added[cid] = None
 
     def set_floor(self, topic: str, floor: int) -> None:
@@ -177,15 +177,15 @@ class MemoryStreams:
 
     def _put(self, stream: _Stream, keeping: KeptEvent, kept_us: int) -> None:
         stream.buffer.put(keeping)
-        stream.kept_us[keeping.sealed.cid] = kept_us
-        self._topic_of[keeping.sealed.cid] = keeping.sealed.record.topic
-        self.size += size_of(keeping.sealed)
+        stream.kept_us[keeping.signed.cid] = kept_us
+        self._topic_of[keeping.signed.cid] = keeping.signed.record.topic
+        self.size += size_of(keeping.signed)
 
     def _take(self, stream: _Stream, cid: bytes) -> int:
         """Let go of an event that is still on its shelf; when it was kept."""
         keeping = stream.buffer.get(cid)
         if keeping is not None:
-            self.size -= size_of(keeping.sealed)
+            self.size -= size_of(keeping.signed)
         del self._topic_of[cid]
         return stream.kept_us.pop(cid)
 
@@ -222,30 +222,30 @@ class MemoryStreams:
             return None
         summary, buffer = stream.known.summary, stream.buffer
         oldest = buffer.in_order((0, b""), len(buffer))
-        ages = (Aged(stream.kept_us[event.sealed.cid], size_of(event.sealed)) for event in oldest)
+        ages = (Aged(stream.kept_us[event.signed.cid], size_of(event.signed)) for event in oldest)
         going = oldest[: count_going(ages, summary.events, summary.size, retention, now_us)]
         if not going:
             return None
         stream = self._changing(topic)
         for event in going:
             self._forget(stream, event)
-        buffer.remove(event.sealed.cid for event in going)
+        buffer.remove(event.signed.cid for event in going)
         forgotten = stream.known.forgotten
         for cid in list(forgotten)[: max(0, len(forgotten) - FORGOTTEN_MAX)]:
             del forgotten[cid]
-        size = sum(size_of(event.sealed) for event in going)
-        summary.forget([place_of(event.sealed) for event in going], size, buffer.first)
+        size = sum(size_of(event.signed) for event in going)
+        summary.forget([place_of(event.signed) for event in going], size, buffer.first)
         unread = count_unread(self.consumers(topic), [event.position for event in going])
         return Forgotten(topic, len(going), size, summary.floor, unread)
 
     def _forget(self, stream: _Stream, event: KeptEvent) -> None:
-        cid, known = event.sealed.cid, stream.known
+        cid, known = event.signed.cid, stream.known
         kept_us = self._take(stream, cid)
         if cid in stream.added:
             del stream.added[cid]
         else:
             stream.taken.append((event, kept_us))
-        known.forgotten[cid] = event.sealed.record.height
+        known.forgotten[cid] = event.signed.record.height
         for parent in known.lacking.pop(cid, ()):
             known.lacked[parent] -= 1
             if not known.lacked[parent]:

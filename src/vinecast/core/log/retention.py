@@ -22,7 +22,7 @@ class Retention:
     events: int | None = limited(None, at_least=1)
     """How many."""
     bytes: int | None = limited(None, at_least=1)
-    """How much, blocks and seals together."""
+    """How much, blocks and signatures together."""
 
     def __post_init__(self) -> None:
         check(self)

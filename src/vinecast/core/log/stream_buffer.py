@@ -17,20 +17,20 @@ GONE_HEADS_MAX = 64
 """The same for heads (ours), the highest: four times what one event can follow."""
 HEADS_SHOWN = 256
 """Heads of a stream that are shown (ours), the highest; others appear when events follow these."""
-_SEAL_FIXED_BYTES = len(BatchSignature(bytes(SIGNATURE_BYTES), 1, 0, b"").to_bytes())
+_SIGNATURE_FIXED_BYTES = len(BatchSignature(bytes(SIGNATURE_BYTES), 1, 0, b"").to_bytes())
 
 Place = tuple[int, bytes]
 """Height and content id: a place in the order that all nodes share."""
 
 
-def place_of(sealed: SignedEvent) -> Place:
+def place_of(signed: SignedEvent) -> Place:
     """Where an event stands in the order that all nodes share."""
-    return sealed.record.height, sealed.cid
+    return signed.record.height, signed.cid
 
 
-def size_of(sealed: SignedEvent) -> int:
-    """The bytes of an event that retention counts: its block and its seal."""
-    return len(sealed.block) + len(sealed.seal.path) + _SEAL_FIXED_BYTES
+def size_of(signed: SignedEvent) -> int:
+    """The bytes of an event that retention counts: its block and its signature."""
+    return len(signed.block) + len(signed.signature.path) + _SIGNATURE_FIXED_BYTES
 
 
 class StreamBuffer:
@@ -53,9 +53,9 @@ class StreamBuffer:
 
     def put(self, keeping: KeptEvent) -> None:
         """Add an event. Both orders mostly grow at their ends, where that costs nothing."""
-        self._by_cid[keeping.sealed.cid] = self._by_position[keeping.position] = keeping
+        self._by_cid[keeping.signed.cid] = self._by_position[keeping.position] = keeping
         insort(self._positions, keeping.position)
-        insort(self._places, place_of(keeping.sealed))
+        insort(self._places, place_of(keeping.signed))
 
     def remove(self, cids: Iterable[bytes]) -> None:
         """Take events away."""
@@ -119,9 +119,9 @@ class StreamSummary:
         heads = tuple(cid for _, cid in self._order[:HEADS_SHOWN])
         return StreamState(heads, self.first if self.events else self.last + 1, self.last, self.floor)
 
-    def add(self, sealed: SignedEvent, is_followed: bool) -> int:
+    def add(self, signed: SignedEvent, is_followed: bool) -> int:
         """An event is kept now; its position."""
-        record, cid = sealed.record, sealed.cid
+        record, cid = signed.record, signed.cid
         for parent in record.parents:
             self._drop_head(parent)
         if cid in self.heads:
@@ -133,7 +133,7 @@ class StreamSummary:
         if not self.events:
             self.first = self.last
         self.events += 1
-        self.size += size_of(sealed)
+        self.size += size_of(signed)
         return self.last
 
     def forget(self, gone: Iterable[Place], size: int, first: int) -> list[bytes]:

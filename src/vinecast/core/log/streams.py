@@ -21,7 +21,7 @@ class KeptEvent(NamedTuple):
     """An event in its place."""
 
     position: int
-    sealed: SignedEvent
+    signed: SignedEvent
 
 
 class StreamState(NamedTuple):

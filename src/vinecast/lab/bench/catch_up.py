@@ -89,7 +89,7 @@ async def _fill(folder: Path, hands: Sequence[Sequence[Raw]]) -> None:
     streams = await StreamStore.open(folder, identity.id)
     for hand in hands:
         await streams.room()
-        events = [read_signed_event(block, cid_of(block), seal) for block, seal in hand]
+        events = [read_signed_event(block, cid_of(block), signature) for block, signature in hand]
         streams.keep(events, time.time_ns() // 1000)
         await asyncio.sleep(0)
     await streams.durable()

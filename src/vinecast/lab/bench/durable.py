@@ -1,8 +1,8 @@
 """Speed of durable streams on this machine's disk, next to our targets.
 
 Events are as a publisher makes them: signed in batches, each after the one before it. They are taken as they
-come from a link, as bytes: read, their seals checked, kept, committed with ``fsync``. One core does all of
-that, the writer's thread too. On a machine that others use too, CPU time is the stable figure: it stands
+come from a link, as bytes: read, their signatures checked, kept, committed with ``fsync``. One core does all
+of that, the writer's thread too. On a machine that others use too, CPU time is the stable figure: it stands
 beside every rate; and the same bytes, appended to a plain file with as many calls of ``fsync``, say what the
 disk is worth.
 """
@@ -35,7 +35,7 @@ TURN = 1000  # ours: events read at a time
 OPENED = 5  # ours: how often a store is opened
 
 Raw = tuple[bytes, bytes]
-"""A block and its seal, as they travel."""
+"""A block and its signature, as they travel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class StreamMaker:
         self._last: tuple[bytes, ...] = ()
 
     def hands(self, events: int) -> list[list[Raw]]:
-        """The next events, sealed by the handful as ``node/api/publisher`` does."""
+        """The next events, signed by the handful as ``node/api/publisher`` does."""
         sizes = [min(HAND, events - begin) for begin in range(0, events, HAND)]
         return [self._hand(size) for size in sizes]
 
@@ -101,8 +101,8 @@ class StreamMaker:
             )
             self._last = (cid_of(encode(record)),)
             records.append(record)
-        sealed = sign_events(NETWORK, records, self._identity.sign)
-        return [(event.block, event.seal.to_bytes()) for event in sealed]
+        signed = sign_events(NETWORK, records, self._identity.sign)
+        return [(event.block, event.signature.to_bytes()) for event in signed]
 
 
 def bench_durable(
@@ -176,7 +176,7 @@ async def _take(hands: Sequence[Sequence[Raw]], store: StreamStore) -> None:
     checker = SignatureChecker(verify, NETWORK)
     for hand in hands:
         await store.room()
-        events = [read_signed_event(block, cid_of(block), seal) for block, seal in hand]
+        events = [read_signed_event(block, cid_of(block), signature) for block, signature in hand]
         if not all(map(checker.holds, events)):
             raise Bug("a signature of the benchmark's own does not hold")
         store.keep(events, time.time_ns() // 1000)
@@ -187,7 +187,7 @@ async def _take(hands: Sequence[Sequence[Raw]], store: StreamStore) -> None:
 def _append(hands: Sequence[Sequence[Raw]], path: Path, syncs: int) -> None:
     with path.open("wb") as file:
         for number, hand in enumerate(hands, 1):
-            file.write(b"".join(block + seal for block, seal in hand))
+            file.write(b"".join(block + signature for block, signature in hand))
             if number * syncs // len(hands) > (number - 1) * syncs // len(hands):
                 file.flush()
                 os.fsync(file.fileno())

@@ -2,8 +2,8 @@
 
 There is no such mode of a node. What is measured is what one would leave: records with their content ids,
 event frames, links with their bounded queues over plain TCP, and the subscription that the application reads.
-What is left out: seals, TLS, the memory of events seen before, and PolderCast's machine, which would not send
-to ten subscribers directly. Who is at the other end of a link is not known; it is named by its socket.
+What is left out: signatures, TLS, the memory of events seen before, and PolderCast's machine, which would not
+send to ten subscribers directly. Who is at the other end of a link is not known; it is named by its socket.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from vinecast.peer.topics import Pattern
 from vinecast.peer.wire.batcher import EncodedEvent, cuts, event_frame
 from vinecast.peer.wire.messages import EventFrame, decode
 
-NO_SEAL = BatchSignature(b"", 0, 0, b"")
+NO_SIGNATURE = BatchSignature(b"", 0, 0, b"")
 CROWDED = 0.5  # as for a node
 LOOK_S = 0.0005  # ours: seconds between two looks at full queues
 
@@ -108,10 +108,10 @@ class PlainMember:
         frame = decode(data)
         assert isinstance(frame, EventFrame)
         for block, _ in frame.events:
-            sealed = SignedEvent(decode_record(block), block, cid_of(block), NO_SEAL)
-            reader = self._readers.get(sealed.record.topic)
+            signed = SignedEvent(decode_record(block), block, cid_of(block), NO_SIGNATURE)
+            reader = self._readers.get(signed.record.topic)
             if reader is not None:
-                reader.offer(Event(sealed, frame.hops))
+                reader.offer(Event(signed, frame.hops))
 
     def on_up(self, peer: NodeId, address: Address, facts: PeerFacts) -> None:
         """Nothing to do."""

@@ -142,8 +142,8 @@ class Attacker:
         """An event of its own; or, signed by somebody else, a forged one."""
         self._sequence += 1
         record = EventRecord(topic, self.identity.public, self._sequence, 0, payload)
-        (sealed,) = sign_events(self.network, [record], (signer or self.identity).sign)
-        return EventFrame(0, ((sealed.block, sealed.seal.to_bytes()),))
+        (signed,) = sign_events(self.network, [record], (signer or self.identity).sign)
+        return EventFrame(0, ((signed.block, signed.signature.to_bytes()),))
 
 
 def stranger_card(network: str, topics: Sequence[str] = (), address: str = f"{ELSEWHERE}:9") -> Card:

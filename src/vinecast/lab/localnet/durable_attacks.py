@@ -30,7 +30,7 @@ LISTED = 64  # ours: true events that are played again
 SEQUENCE = 1 << 40  # ours: of a forged name record, higher than any owner has come
 
 Event = tuple[bytes, bytes]
-"""A block and its seal, as they travel."""
+"""A block and its signature, as they travel."""
 T = TypeVar("T", bound=wire.Inner)
 
 
@@ -46,7 +46,7 @@ def _event(
     *parents: bytes,
     publisher: bytes = b"",
 ) -> Event:
-    """An event that the attacker seals, in its own name or in another's."""
+    """An event that the attacker signs, in its own name or in another's."""
     record = EventRecord(
         target.topic,
         publisher or attacker.identity.public,
@@ -56,8 +56,8 @@ def _event(
         parents=parents,
         height=height,
     )
-    (sealed,) = sign_events(target.network, [record], attacker.identity.sign)
-    return sealed.block, sealed.seal.to_bytes()
+    (signed,) = sign_events(target.network, [record], attacker.identity.sign)
+    return signed.block, signed.signature.to_bytes()
 
 
 def _heard(attacker: Attacker, kind: type[T]) -> Iterator[T]:

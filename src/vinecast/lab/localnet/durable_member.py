@@ -60,7 +60,7 @@ class StreamMember:
             while reader.waiting:
                 events.append(await anext(reader))
             self._handed[reader.topic].extend(events)
-            told = [(one.offset, one._sealed.block, one._sealed.seal.to_bytes()) for one in events]
+            told = [(one.offset, one._signed.block, one._signed.signature.to_bytes()) for one in events]
             await self._tell(Handed(self._number, reader.topic, told))
 
     async def do(self, command: StreamCommand) -> None:
@@ -72,7 +72,7 @@ class StreamMember:
             case AckStream(_, topic, offset):
                 await self._ack(topic, offset)
             case TellStream(_, topic):
-                cids = [event._sealed.cid for event in self._node.log(topic, count=STREAM_MAX)]
+                cids = [event._signed.cid for event in self._node.log(topic, count=STREAM_MAX)]
                 await self._tell(Stream(self._number, topic, cids))
             case CutLinks():
                 transport = self._node._driver.transport
@@ -94,11 +94,11 @@ class StreamMember:
         except VinecastError as error:
             await self._tell(Unpublished(self._number, payload, str(error)))
             return
-        sealed = streams.store.get(receipt.cid)
-        assert sealed is not None
+        signed = streams.store.get(receipt.cid)
+        assert signed is not None
         ids = [self._node._driver.peer_table.id_of(peer) for peer in streams.repair.holders.of(receipt.cid)]
         points = [point_of(one) for one in ids]
-        told = Safe(self._number, sealed.block, sealed.seal.to_bytes(), receipt.holders, points)
+        told = Safe(self._number, signed.block, signed.signature.to_bytes(), receipt.holders, points)
         await self._tell(told)
 
     async def _ack(self, topic: str, offset: int) -> None:

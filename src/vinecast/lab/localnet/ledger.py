@@ -1,8 +1,8 @@
 """The books of a live run of durable streams: what was ordered, published, acknowledged and handed to whom.
 
 All of it goes to the checker of simulated runs (``core/log/checker``). A publisher that is killed before
-its receipt may have published or not. So an event counts as published when it was ordered, and its seal is
-that of the node that was told to publish it.
+its receipt may have published or not. So an event counts as published when it was ordered, and its signature
+is that of the node that was told to publish it.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,7 +59,7 @@ class Ledger:
         self.receipts: dict[bytes, int] = {}
         """Events whose publishers have a receipt → how many others hold them."""
         self._outcome, self._points = outcome, points
-        self._seals = SignatureChecker(verify, NETWORK)
+        self._signatures = SignatureChecker(verify, NETWORK)
         self._orders: dict[bytes, int] = {}
         self._made: dict[bytes, bytes] = {}
         """Payload → the event."""
@@ -76,10 +76,10 @@ class Ledger:
 
     def on_safe(self, safe: Safe) -> None:
         """A publisher has its receipt."""
-        sealed = self._know(safe.block, safe.seal)
-        self.unanswered.pop(sealed.record.payload, None)
-        self.receipts[sealed.cid] = safe.holders
-        self.checker.acknowledged(sealed.cid, safe.holders)
+        signed = self._know(safe.block, safe.signature)
+        self.unanswered.pop(signed.record.payload, None)
+        self.receipts[signed.cid] = safe.holders
+        self.checker.acknowledged(signed.cid, safe.holders)
 
     def on_gone(self, number: int) -> None:
         """A node is gone: nobody waits for its receipts."""
@@ -88,10 +88,10 @@ class Ledger:
     def on_handed(self, handed: Handed) -> int:
         """A consumer was handed events; the offset of the last."""
         offset = 0
-        for offset, block, seal in handed.events:
-            sealed = self._know(block, seal)
-            self.checker.delivered(handed.node, sealed)
-            self._handed.setdefault(handed.node, {})[sealed.cid] = offset
+        for offset, block, signature in handed.events:
+            signed = self._know(block, signature)
+            self.checker.delivered(handed.node, signed)
+            self._handed.setdefault(handed.node, {})[signed.cid] = offset
             self._outcome.delivered += 1
         return offset
 
@@ -101,17 +101,17 @@ class Ledger:
         done = [cid for cid, offset in handed.items() if offset <= consumed.offset]
         self.checker.consumed(consumed.node, consumed.topic, done)
 
-    def _know(self, block: bytes, seal: bytes) -> SignedEvent:
+    def _know(self, block: bytes, signature: bytes) -> SignedEvent:
         """An event, from anywhere; if it is what an honest node was told to publish, the checker hears so."""
-        sealed = read_signed_event(block, cid_of(block), seal)
-        payload, publisher = sealed.record.payload, point_of(node_id_of(sealed.record.publisher))
+        signed = read_signed_event(block, cid_of(block), signature)
+        payload, publisher = signed.record.payload, point_of(node_id_of(signed.record.publisher))
         number = self._orders.get(payload)
-        if number is None or publisher != self._points(number) or not self._seals.holds(sealed):
-            return sealed
-        self.checker.published(sealed)
-        if self._made.setdefault(payload, sealed.cid) != sealed.cid:
+        if number is None or publisher != self._points(number) or not self._signatures.holds(signed):
+            return signed
+        self.checker.published(signed)
+        if self._made.setdefault(payload, signed.cid) != signed.cid:
             self._outcome.faults.append(f"{payload!r} was published twice")
-        return sealed
+        return signed
 
     # The end.
 
@@ -119,7 +119,7 @@ class Ledger:
         """Whether these readers have the same events, and among them all that ``enough`` others hold."""
         sets = [set(self._handed.get(number, ())) for number in readers]
         events = self.checker.events(TOPIC)
-        safe = {sealed.cid for sealed in events if self.checker.holders(sealed.cid) >= enough}
+        safe = {signed.cid for signed in events if self.checker.holders(signed.cid) >= enough}
         return bool(sets) and all(one == sets[0] for one in sets) and sets[0] >= safe
 
     def close(self, ends: dict[int, list[bytes]], enough: int) -> None:

@@ -149,7 +149,7 @@ class Safe(Struct, tag="safe"):
 
     node: int
     block: bytes
-    seal: bytes
+    signature: bytes
     holders: int
     held_by: list[int]
 
@@ -163,7 +163,7 @@ class Unpublished(Struct, tag="unpublished"):
 
 
 class Handed(Struct, tag="handed"):
-    """The consumer of a stream is handed events: offset, block and seal of each."""
+    """The consumer of a stream is handed events: offset, block and signature of each."""
 
     node: int
     topic: str

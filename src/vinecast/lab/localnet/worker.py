@@ -191,7 +191,7 @@ class Worker:
             elif len(self._deliveries) < DELIVERIES_MAX:
                 self._deliveries.append((int(text), number, event.hops))
                 if event.hops == 1 and len(self._latencies) < LATENCIES_MAX:
-                    self._latencies.append(time.time_ns() // 1000 - event._sealed.record.time_us)
+                    self._latencies.append(time.time_ns() // 1000 - event._signed.record.time_us)
             else:
                 self._unreported += 1
 

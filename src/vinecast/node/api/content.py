@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from vinecast.core.content.filters import Filter, Interest, everything
+from vinecast.core.content.filters import Filter, FilterSet, everything
 from vinecast.core.content.filters_index import FilterIndex
-from vinecast.core.content.filters_text import parse_interest
+from vinecast.core.content.filters_text import parse_filter_set
 from vinecast.core.content.schemas import TIME, Event, Schema, time_text
 from vinecast.core.errors import InputError
 from vinecast.core.log.batch_signature import SignedEvent
@@ -48,7 +48,7 @@ Headers = Mapping[str, str | bytes]
 Payload = bytes | str
 Values = Mapping[str, Any]
 """What an application says: a value for every attribute."""
-FilterLike = str | Filter | Interest | None
+FilterLike = str | Filter | FilterSet | None
 """Which events of a schema: by a text form, or all."""
 
 Ask = Callable[[frozenset[str], frozenset[str]], set[str]]
@@ -105,34 +105,34 @@ def read_values(payload: bytes) -> dict[str, int | float | str]:
         ) from None
 
 
-def interest_of(schema: Schema, wish: FilterLike) -> Interest:
+def filter_set_of(schema: Schema, filter_like: FilterLike) -> FilterSet:
     """What somebody wants of a schema; everything if nothing is said."""
-    if wish is None:
-        return Interest(schema, (everything(schema),))
-    if isinstance(wish, str):
-        return parse_interest(schema, wish)
-    found = Interest(schema, (wish,)) if isinstance(wish, Filter) else wish
-    if not isinstance(found, Interest):
-        raise InputError(f"a filter is a string, a Filter or an Interest, not {type(wish).__name__}")
+    if filter_like is None:
+        return FilterSet(schema, (everything(schema),))
+    if isinstance(filter_like, str):
+        return parse_filter_set(schema, filter_like)
+    found = FilterSet(schema, (filter_like,)) if isinstance(filter_like, Filter) else filter_like
+    if not isinstance(found, FilterSet):
+        raise InputError(f"a filter is a string, a Filter or a FilterSet, not {type(filter_like).__name__}")
     for other in (found.schema, *(one.schema for one in found.filters)):
         if other != schema:
             raise InputError(f"a filter over another schema ({other.name}) than {schema.name}")
     return found
 
 
-class ContentInterest:
+class SubscriptionFilter:
     """What one subscription wants; ``close`` it with the subscription."""
 
-    def __init__(self, desk: "SchemaDesk", interest: Interest) -> None:
-        self._desk, self.interest = desk, interest
+    def __init__(self, desk: "SchemaDesk", filter_set: FilterSet) -> None:
+        self._desk, self.filter_set = desk, filter_set
         self.is_routed = False
         """Whether events come because of it, rather than with the topic's others."""
         self.numbers: list[int] = []
         """Of its filters in the desk's index."""
 
-    def has(self, sealed: SignedEvent) -> bool:
+    def has(self, signed: SignedEvent) -> bool:
         """Whether an event of the topic is wanted."""
-        return self in self._desk.who_wants(sealed)
+        return self in self._desk.who_wants(signed)
 
     def close(self) -> None:
         """Want nothing any more."""
@@ -155,13 +155,13 @@ class SchemaDesk:
         self.names: frozenset[str] = frozenset()
         """What the node's system was told, of those whose events are routed."""
         self.schema, self._counters, self._digest = schema, counters, digest_of(schema)
-        self._all: dict[ContentInterest, None] = {}
+        self._all: dict[SubscriptionFilter, None] = {}
         self.filters = 0
         """Of all of them together."""
         self._index: FilterIndex | None = None
         self._is_awaited = False
-        self._by_number: dict[int, ContentInterest] = {}
-        self._last: tuple[bytes, frozenset[ContentInterest]] = (b"", frozenset())
+        self._by_number: dict[int, SubscriptionFilter] = {}
+        self._last: tuple[bytes, frozenset[SubscriptionFilter]] = (b"", frozenset())
         """The event looked at last, and who wants it."""
 
     def __len__(self) -> int:
@@ -172,13 +172,13 @@ class SchemaDesk:
         """Whether there is an index by now."""
         return self._index is not None
 
-    def add(self, interest: Interest) -> ContentInterest:
+    def add(self, filter_set: FilterSet) -> SubscriptionFilter:
         """One more subscription."""
-        if self.filters + len(interest.filters) > FILTERS_MAX:
+        if self.filters + len(filter_set.filters) > FILTERS_MAX:
             raise InputError(f"a node has at most {FILTERS_MAX} filters over {self.schema.name}")
-        wanted = ContentInterest(self, interest)
+        wanted = SubscriptionFilter(self, filter_set)
         self._all[wanted] = None
-        self.filters += len(interest.filters)
+        self.filters += len(filter_set.filters)
         self._last = (b"", frozenset())
         if self._index is not None:
             self._enter(wanted)
@@ -189,18 +189,18 @@ class SchemaDesk:
 
     def tell(self) -> bool:
         """Tell the node's system what those want whose events are routed; whether there was room for it."""
-        filters = [one for wanted in self._all if wanted.is_routed for one in wanted.interest.filters]
+        filters = [one for wanted in self._all if wanted.is_routed for one in wanted.filter_set.filters]
         names = names_of(self.schema, filters, ROUTED_MAX)
         had = self._ask(names - self.names, self.names - names)
         self.names = names & (self.names | had)
         return self.names == names
 
-    def remove(self, wanted: ContentInterest) -> bool:
+    def remove(self, wanted: SubscriptionFilter) -> bool:
         """A subscription is over; whether that is news."""
         if wanted not in self._all:
             return False
         del self._all[wanted]
-        self.filters -= len(wanted.interest.filters)
+        self.filters -= len(wanted.filter_set.filters)
         self._last = (b"", frozenset())
         for number in wanted.numbers:
             assert self._index is not None
@@ -208,14 +208,14 @@ class SchemaDesk:
             del self._by_number[number]
         return True
 
-    def who_wants(self, sealed: SignedEvent) -> frozenset[ContentInterest]:
+    def who_wants(self, signed: SignedEvent) -> frozenset[SubscriptionFilter]:
         """The subscriptions that want an event of the topic."""
-        if self._last[0] != sealed.cid:
-            self._last = (sealed.cid, self._look(sealed))
+        if self._last[0] != signed.cid:
+            self._last = (signed.cid, self._look(signed))
         return self._last[1]
 
-    def _look(self, sealed: SignedEvent) -> frozenset[ContentInterest]:
-        record = sealed.record
+    def _look(self, signed: SignedEvent) -> frozenset[SubscriptionFilter]:
+        record = signed.record
         if record.headers.get(SCHEMA) != self._digest:
             self._counters[ANOTHER_SCHEMA] += 1
             return frozenset()
@@ -226,16 +226,16 @@ class SchemaDesk:
             return frozenset()
         if self._index is not None:
             return frozenset(self._by_number[number] for number in self._index.match(event))
-        return frozenset(wanted for wanted in self._all if wanted.interest.matches(event))
+        return frozenset(wanted for wanted in self._all if wanted.filter_set.matches(event))
 
     def _make_index(self) -> None:
         self._index = FilterIndex(self.schema)
         for wanted in self._all:
             self._enter(wanted)
 
-    def _enter(self, wanted: ContentInterest) -> None:
+    def _enter(self, wanted: SubscriptionFilter) -> None:
         assert self._index is not None
-        wanted.numbers = [self._index.insert(one) for one in wanted.interest.filters]
+        wanted.numbers = [self._index.insert(one) for one in wanted.filter_set.filters]
         self._by_number.update(dict.fromkeys(wanted.numbers, wanted))
 
 
@@ -248,13 +248,13 @@ class ContentSubscriptions:
         self._desks: dict[Schema, SchemaDesk] = {}
 
     def subscribe(
-        self, schema: Schema, start: Start, consumer: str | None, wish: FilterLike
+        self, schema: Schema, start: Start, consumer: str | None, filter_like: FilterLike
     ) -> "Subscription":
         """See ``Node.subscribe``. InputError when the filter cannot be read."""
-        interest = interest_of(schema, wish)
+        filter_set = filter_set_of(schema, filter_like)
         self._desks = {known: desk for known, desk in self._desks.items() if len(desk)}
         desk = self._desks.setdefault(schema, SchemaDesk(schema, self._counters, self._ask))
-        wanted = desk.add(interest)
+        wanted = desk.add(filter_set)
         wanted.is_routed = self._routes and start == NOW and consumer is None
         try:
             if wanted.is_routed and not desk.tell():

@@ -80,20 +80,20 @@ class DurablePublisher:
                 receipt.set_exception(ClosedError("the node was closed before the event was safe"))
 
     def _send(self, pending: Sequence[tuple[EventRecord, asyncio.Future[Receipt]]]) -> None:
-        hand = self._seal([(record, receipt) for record, receipt in pending if not receipt.done()])
-        for sealed, receipt in hand:
-            self._awaited[sealed.cid] = _Awaited(receipt)
-        taken = self._streams.publish([sealed for sealed, _ in hand])
-        for (sealed, _), neighbours in zip(hand, taken, strict=True):
-            if sealed.cid in self._awaited:
-                self._awaited[sealed.cid].neighbours = neighbours
-        cids = [sealed.cid for sealed, _ in hand]
+        hand = self._sign_batch([(record, receipt) for record, receipt in pending if not receipt.done()])
+        for signed, receipt in hand:
+            self._awaited[signed.cid] = _Awaited(receipt)
+        taken = self._streams.publish([signed for signed, _ in hand])
+        for (signed, _), neighbours in zip(hand, taken, strict=True):
+            if signed.cid in self._awaited:
+                self._awaited[signed.cid].neighbours = neighbours
+        cids = [signed.cid for signed, _ in hand]
         asyncio.get_running_loop().call_later(self._wait_s, self._expire, cids)
 
-    def _seal(
+    def _sign_batch(
         self, pending: Sequence[tuple[EventRecord, asyncio.Future[Receipt]]]
     ) -> list[tuple[SignedEvent, asyncio.Future[Receipt]]]:
-        """Put events in their places, and seal them together. Only those fail that are outside the limits."""
+        """Put events in their places, and sign them together. Only those fail that are outside the limits."""
         places: dict[str, tuple[tuple[bytes, ...], int]] = {}
         placed = []
         for record, receipt in pending:
@@ -110,10 +110,10 @@ class DurablePublisher:
             placed.append((record, block, cid, receipt))
         if not placed:
             return []
-        seals = sign_batch(self._network, [cid for _, _, cid, _ in placed], self._sign)
+        signatures = sign_batch(self._network, [cid for _, _, cid, _ in placed], self._sign)
         return [
-            (SignedEvent(record, block, cid, seal), receipt)
-            for (record, block, cid, receipt), seal in zip(placed, seals, strict=True)
+            (SignedEvent(record, block, cid, signature), receipt)
+            for (record, block, cid, receipt), signature in zip(placed, signatures, strict=True)
         ]
 
     # What becomes of them.

@@ -49,10 +49,10 @@ def log_told(events: Iterable[Event]) -> list[News]:
     told: list[News] = []
     size = 0
     for event in events:
-        size += len(event._sealed.block)
+        size += len(event._signed.block)
         if told and size > LOG_BYTES:
             break
-        told.append({**event_told(event), "height": event._sealed.record.height})
+        told.append({**event_told(event), "height": event._signed.record.height})
     return told
 
 
@@ -127,7 +127,7 @@ class EventFeed:
 
     def _had(self, event: Event) -> bool:
         """Whether an event was passed on lately; now it was."""
-        digest = event._sealed.digest
+        digest = event._signed.digest
         if digest in self._passed_on:
             return True
         self._passed_on[digest] = None

@@ -405,7 +405,7 @@ class Node:
             place = store.height_of(topic, cid), cid
             if not place[0]:
                 raise InputError(f"this node knows no event {after} of {topic!r}")
-        return [Event(sealed, -1, position) for position, sealed in store.in_order(topic, place, count)]
+        return [Event(signed, -1, position) for position, signed in store.in_order(topic, place, count)]
 
     async def caught_up(self, topic: str) -> None:
         """Wait until this node has all of a topic's stream that others tell of; some cycles at the least,

@@ -1,4 +1,4 @@
-"""Publishing: records are made, sealed together and sent, and the publisher feels when neighbours are slow.
+"""Publishing: records are made, signed together and sent, and the publisher feels when neighbours are slow.
 
 What is published in the same turn of the loop shares one signature. Nothing is taken that the queues of the
 neighbours on its topic could not hold: who publishes faster than they read is made to wait, and told when
@@ -21,7 +21,7 @@ from vinecast.peer.topics import check_topic
 
 CROWDED = 0.5  # ours: how full a neighbour's queue may be before a publisher has to wait
 LOOK_S = 0.005  # ours: seconds between two looks at the queues of neighbours
-HAND, HAND_BYTES = 256, 256 * 1024  # ours: events that are sealed and sent in one turn of the loop
+HAND, HAND_BYTES = 256, 256 * 1024  # ours: events that are signed and sent in one turn of the loop
 
 Headers = Mapping[str, str | bytes]
 Payload = bytes | str
@@ -148,36 +148,38 @@ class Publisher:
             waited += LOOK_S
 
     def _flush(self) -> None:
-        """Seal all that was published in this turn of the loop with one signature, and send it."""
+        """Sign all that was published in this turn of the loop with one signature, and send it."""
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         for begin in range(0, len(pending), BATCH_MAX):
-            sealed = [one for one in self._seal(pending[begin : begin + BATCH_MAX]) if not one[0].done()]
+            signed = [
+                one for one in self._sign_batch(pending[begin : begin + BATCH_MAX]) if not one[0].done()
+            ]
             try:
-                receipts = self._send([event for _, event in sealed])
+                receipts = self._send([event for _, event in signed])
             except Exception as error:
-                for future, _ in sealed:
+                for future, _ in signed:
                     future.set_exception(error)
                 continue
-            for (future, _), receipt in zip(sealed, receipts, strict=True):
+            for (future, _), receipt in zip(signed, receipts, strict=True):
                 future.set_result(receipt)
 
     def _send(self, hand: Sequence[SignedEvent]) -> list[Receipt]:
         taken = self._driver.publish(hand)
-        return [Receipt(sealed.cid, peers) for sealed, peers in zip(hand, taken, strict=True)]
+        return [Receipt(signed.cid, peers) for signed, peers in zip(hand, taken, strict=True)]
 
-    def _seal(
+    def _sign_batch(
         self, batch: list[tuple[EventRecord, asyncio.Future[Receipt]]]
     ) -> list[tuple[asyncio.Future[Receipt], SignedEvent]]:
-        """The batch, sealed. If one of them cannot be, only that one fails."""
+        """The batch, signed. If one of them cannot be, only that one fails."""
         try:
-            sealed = sign_events(self._network, [record for record, _ in batch], self._sign)
-            return [(receipt, event) for (_, receipt), event in zip(batch, sealed, strict=True)]
+            signed = sign_events(self._network, [record for record, _ in batch], self._sign)
+            return [(receipt, event) for (_, receipt), event in zip(batch, signed, strict=True)]
         except InputError as error:
             if len(batch) == 1:
                 if not batch[0][1].done():
                     batch[0][1].set_exception(error)
                 return []
-            return [done for one in batch for done in self._seal([one])]
+            return [done for one in batch for done in self._sign_batch([one])]
 
 
 def _bytes_of(payload: Payload) -> bytes:

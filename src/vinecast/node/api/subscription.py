@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from vinecast.core.log.batch_signature import SignedEvent
 from vinecast.core.log.blocks import cid_text
-from vinecast.node.api.content import ContentInterest, read_values
+from vinecast.node.api.content import SubscriptionFilter, read_values
 from vinecast.peer.streams.cursor import Cursor
 from vinecast.peer.topics import Pattern
 
@@ -28,7 +28,7 @@ class Event(Struct, frozen=True, gc=False):
     """What was published. (There are many: they spare the collector of garbage, since they refer to nothing
     that could refer to them.)"""
 
-    _sealed: SignedEvent
+    _signed: SignedEvent
     hops: int
     """Links that it travelled; −1 for one that was fetched or read again."""
     offset: int = 0
@@ -37,22 +37,22 @@ class Event(Struct, frozen=True, gc=False):
     @property
     def id(self) -> str:
         """Its content id, the same everywhere."""
-        return cid_text(self._sealed.cid)
+        return cid_text(self._signed.cid)
 
     @property
     def topic(self) -> str:
         """Where it was published."""
-        return self._sealed.record.topic
+        return self._signed.record.topic
 
     @property
     def publisher(self) -> bytes:
         """The public key of who published it."""
-        return self._sealed.record.publisher
+        return self._signed.record.publisher
 
     @property
     def payload(self) -> bytes:
         """What was said."""
-        return self._sealed.record.payload
+        return self._signed.record.payload
 
     @property
     def values(self) -> dict[str, int | float | str]:
@@ -62,12 +62,12 @@ class Event(Struct, frozen=True, gc=False):
     @property
     def headers(self) -> dict[str, str | bytes]:
         """What was said about it."""
-        return dict(self._sealed.record.headers)
+        return dict(self._signed.record.headers)
 
     @property
     def time(self) -> datetime:
         """When, by the publisher's clock."""
-        return datetime.fromtimestamp(self._sealed.record.time_us / 1e6, UTC)
+        return datetime.fromtimestamp(self._signed.record.time_us / 1e6, UTC)
 
 
 class Subscription:
@@ -80,7 +80,7 @@ class Subscription:
         ready: Callable[["Subscription"], Awaitable[None]],
         close: Callable[["Subscription"], Awaitable[None]],
         cursor: Cursor | None = None,
-        wanted: ContentInterest | None = None,
+        wanted: SubscriptionFilter | None = None,
     ) -> None:
         self.pattern = pattern
         self.dropped = 0
@@ -121,9 +121,9 @@ class Subscription:
         """Let an event wait for the reader; whether there was room."""
         if self._closed:
             return False
-        if self.wanted is not None and not self.wanted.has(event._sealed):
+        if self.wanted is not None and not self.wanted.has(event._signed):
             return True
-        waiting_bytes = self._waiting_bytes + len(event._sealed.block)
+        waiting_bytes = self._waiting_bytes + len(event._signed.block)
         if len(self._events) >= self._waiting or waiting_bytes > WAITING_BYTES:
             self.dropped += 1
             return False
@@ -133,9 +133,9 @@ class Subscription:
         self._events.append(event)
         return True
 
-    def read(self, sealed: SignedEvent, hops: int, position: int) -> None:
+    def read(self, signed: SignedEvent, hops: int, position: int) -> None:
         """Let an event of a stream wait for the reader, or be read later."""
-        topic, cursor = sealed.record.topic, self.cursor
+        topic, cursor = signed.record.topic, self.cursor
         if self._closed or cursor is None:
             return
         has_room = len(self._events) < self._waiting and self._waiting_bytes < WAITING_BYTES
@@ -144,15 +144,15 @@ class Subscription:
             self._came.set()
             return
         cursor.advance(topic, position)
-        if cursor.wants(sealed):
-            self._put(sealed, hops, position)
+        if cursor.wants(signed):
+            self._put(signed, hops, position)
 
-    def _put(self, sealed: SignedEvent, hops: int, position: int) -> None:
-        if self.wanted is not None and not self.wanted.has(sealed):
+    def _put(self, signed: SignedEvent, hops: int, position: int) -> None:
+        if self.wanted is not None and not self.wanted.has(signed):
             return
-        self._waiting_bytes += len(sealed.block)
+        self._waiting_bytes += len(signed.block)
         self._came.set()
-        self._events.append(Event(sealed, hops, position))
+        self._events.append(Event(signed, hops, position))
 
     async def ack(self, event: Event) -> None:
         """Say that the consumer is done with an event of a stream and with all before it: after a restart it
@@ -173,14 +173,14 @@ class Subscription:
             if self._closed:
                 raise StopAsyncIteration
             if self.cursor is not None and self.cursor.is_behind:
-                self.cursor.catch_up(lambda sealed, position: self._put(sealed, -1, position))
+                self.cursor.catch_up(lambda signed, position: self._put(signed, -1, position))
                 if not self._events:  # nothing that is wanted: the loop has others to serve, too
                     await asyncio.sleep(0)
                 continue
             self._came.clear()
             await self._came.wait()
         event = self._events.popleft()
-        self._waiting_bytes -= len(event._sealed.block)
+        self._waiting_bytes -= len(event._signed.block)
         return event
 
     async def __aenter__(self) -> Self:

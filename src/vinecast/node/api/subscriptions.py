@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from vinecast.core.errors import ClosedError, InputError
 from vinecast.core.log.batch_signature import SignedEvent
-from vinecast.node.api.content import ContentInterest
+from vinecast.node.api.content import SubscriptionFilter
 from vinecast.node.api.subscription import Event, Subscription
 from vinecast.node.runtime.driver import Driver
 from vinecast.node.storage.store import Store
@@ -47,7 +47,7 @@ class NodeSubscriptions:
     # Coming and going.
 
     def subscribe(
-        self, topic: str, start: Start, consumer: str | None, wanted: ContentInterest | None = None
+        self, topic: str, start: Start, consumer: str | None, wanted: SubscriptionFilter | None = None
     ) -> Subscription:
         """See ``Node.subscribe``. ``wanted``: which events of the topic, if not all."""
         driver, pattern = self.driver, Pattern.parse(topic)
@@ -154,33 +154,33 @@ class NodeSubscriptions:
 
     # Events that come.
 
-    def take(self, sealed: SignedEvent, hops: int) -> None:
+    def take(self, signed: SignedEvent, hops: int) -> None:
         """Give an event to its readers."""
-        topic = sealed.record.topic
-        self._offer(sealed, hops, [*self.by_topic.get(topic, ()), *self._routed.get(topic, ())])
+        topic = signed.record.topic
+        self._offer(signed, hops, [*self.by_topic.get(topic, ()), *self._routed.get(topic, ())])
 
-    def _offer(self, sealed: SignedEvent, hops: int, readers: list[Subscription]) -> None:
-        event = Event(sealed, hops)
+    def _offer(self, signed: SignedEvent, hops: int, readers: list[Subscription]) -> None:
+        event = Event(signed, hops)
         if not readers:
             self.unread += 1
         for subscription in readers:
             if not subscription.offer(event):
                 self.driver.counters["dropped: reader too slow"] += 1
 
-    def read(self, sealed: SignedEvent, hops: int, position: int) -> None:
+    def read(self, signed: SignedEvent, hops: int, position: int) -> None:
         """Give an event of a stream to its readers; at position 0, to those who have it for its content."""
         if not position:
-            if not self._replays.is_new(sealed.record.publisher, sealed.record.sequence):
+            if not self._replays.is_new(signed.record.publisher, signed.record.sequence):
                 self.driver.counters["refused: event replayed"] += 1
                 return
-            self._offer(sealed, hops, self._routed.get(sealed.record.topic, []))
+            self._offer(signed, hops, self._routed.get(signed.record.topic, []))
             return
-        readers = self.by_topic.get(sealed.record.topic)
+        readers = self.by_topic.get(signed.record.topic)
         if not readers:
             self.unread += 1
             return
         for subscription in readers:
-            subscription.read(sealed, hops, position)
+            subscription.read(signed, hops, position)
 
     # In the background.
 

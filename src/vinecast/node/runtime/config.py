@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from vinecast.core.errors import InputError
-from vinecast.core.log.batch_signature import SEAL_BYTES_MAX
+from vinecast.core.log.batch_signature import BATCH_SIGNATURE_BYTES_MAX
 from vinecast.core.log.event_record import BLOCK_BYTES_MAX
 from vinecast.core.log.retention import Retention
 from vinecast.node.storage.store import StoreConfig
@@ -13,7 +13,7 @@ from vinecast.peer.config import PeerConfig
 
 STREAM_BYTES = 1 << 30
 """Of one topic's stream on one node, if nothing else is set (ours)."""
-EVENT_BYTES_MAX = BLOCK_BYTES_MAX + SEAL_BYTES_MAX + 64
+EVENT_BYTES_MAX = BLOCK_BYTES_MAX + BATCH_SIGNATURE_BYTES_MAX + 64
 """The largest frame that an event can need."""
 
 

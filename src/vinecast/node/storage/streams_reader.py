@@ -157,13 +157,13 @@ class StreamsReader:
 
     def _keepings(self, where: str, values: tuple[Any, ...]) -> list[KeptEvent]:
         found = []
-        for row, cid, block, seal in self._database.execute(
+        for row, cid, block, signature in self._database.execute(
             f"SELECT id, cid, block, seal FROM events {where}", values
         ).fetchall():
             if cid_of(block) != cid:
                 raise TornError
-            sealed = SignedEvent(_read_record(block), block, cid, BatchSignature.from_bytes(seal))
-            found.append(KeptEvent(position_in(row), sealed))
+            signed = SignedEvent(_read_record(block), block, cid, BatchSignature.from_bytes(signature))
+            found.append(KeptEvent(position_in(row), signed))
         return found
 
 

@@ -145,13 +145,13 @@ class StreamStore(StreamsView):
             self.counters[REFUSED] += len(events)
             return
         _check_number(now_us)
-        for sealed in events:
-            if not self.position_of(sealed.cid):
-                self._keep(sealed, now_us)
+        for signed in events:
+            if not self.position_of(signed.cid):
+                self._keep(signed, now_us)
         self._writer.wake()
 
-    def _keep(self, sealed: SignedEvent, now_us: int) -> None:
-        record, cid = sealed.record, sealed.cid
+    def _keep(self, signed: SignedEvent, now_us: int) -> None:
+        record, cid = signed.record, signed.cid
         stream = self._changing(record.topic)
         summary, number, noted = stream.summary, stream.number, self._writer.noted
         position = summary.last + 1
@@ -164,13 +164,21 @@ class StreamStore(StreamsView):
         was_forgotten = stream.is_ragged and self._forgotten_height(stream, cid) > 0
         if was_forgotten:
             noted.forgotten[number, cid] = 0
-        summary.add(sealed, was_forgotten or (stream.is_ragged and self._is_lacked(stream, cid)))
+        summary.add(signed, was_forgotten or (stream.is_ragged and self._is_lacked(stream, cid)))
         if cid in summary.heads:
             noted.heads[number, cid] = record.height
         row = row_of(number, position)
-        noted.events[cid] = (row, number, record.height, now_us, cid, sealed.block, sealed.seal.to_bytes())
-        noted.size += size_of(sealed)
-        self._pending[cid] = keeping = KeptEvent(position, sealed)
+        noted.events[cid] = (
+            row,
+            number,
+            record.height,
+            now_us,
+            cid,
+            signed.block,
+            signed.signature.to_bytes(),
+        )
+        noted.size += size_of(signed)
+        self._pending[cid] = keeping = KeptEvent(position, signed)
         stream.buffer.put(keeping)
 
     def set_floor(self, topic: str, floor: int) -> None:

@@ -60,7 +60,7 @@ class StreamsView:
             return 0
         keeping = stream.buffer.get(cid)
         if keeping is not None:
-            return keeping.sealed.record.height
+            return keeping.signed.record.height
         height = stream.summary.heads.get(cid)
         if height:
             return height
@@ -70,7 +70,7 @@ class StreamsView:
     def get(self, cid: bytes) -> SignedEvent | None:
         """An event that is kept."""
         keeping = self._pending.get(cid) or self._reader.get(cid)
-        return None if keeping is None or self._is_gone(cid, keeping.position) else keeping.sealed
+        return None if keeping is None or self._is_gone(cid, keeping.position) else keeping.signed
 
     def position_of(self, cid: bytes) -> int:
         """The position of an event that is kept; 0 when it is not."""
@@ -97,8 +97,8 @@ class StreamsView:
         found = self._reader.in_order(stream.number, after, count + len(going))
         pending = stream.buffer.in_order(after, count)
         if going or pending:
-            both = {place_of(one.sealed): one for one in found if one.position not in going}
-            both.update((place_of(one.sealed), one) for one in pending)
+            both = {place_of(one.signed): one for one in found if one.position not in going}
+            both.update((place_of(one.signed), one) for one in pending)
             found = [both[place] for place in sorted(both)]
         return found[:count]
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vinecast.core.arrays.profiles import PLACE_BITS, place_of
-from vinecast.core.content.filters import Filter, Interest, spans_of
+from vinecast.core.content.filters import Filter, FilterSet, spans_of
 from vinecast.core.content.schemas import ATTRIBUTES_MAX, Event, Schema
 from vinecast.core.content.schemas_text import schema_digest
 from vinecast.core.log.event_record import EventRecord
@@ -64,7 +64,7 @@ def names_of(schema: Schema, filters: Sequence[Filter], most: int) -> frozenset[
     Of those that constrain the same attributes, some that are next to each other become one.
     """
     if len(filters) <= most:
-        return frozenset(map(name_of, Interest(schema, tuple(filters)).simplified().filters))
+        return frozenset(map(name_of, FilterSet(schema, tuple(filters)).simplified().filters))
     families: dict[tuple[int, ...], list[tuple[Bound, ...]]] = {}
     for bounds in sorted(set(map(_bounds_of, filters))):
         families.setdefault(tuple(bound.attribute for bound in bounds), []).append(bounds)

@@ -1,9 +1,9 @@
 """Who said what already: an old event that is sent again is not news.
 
 A machine remembers the events of the last seconds, which stops copies that are under way. Anybody who kept an
-old event could send it again later, seal and all. So a node also remembers, for the publishers it heard of
-last, which of their sequence numbers it has seen: all below a window, and one by one inside it. Events that
-overtake each other are at home in the window.
+old event could send it again later, signature and all. So a node also remembers, for the publishers it heard
+of last, which of their sequence numbers it has seen: all below a window, and one by one inside it. Events
+that overtake each other are at home in the window.
 """
 
 WINDOW = 4096

@@ -76,12 +76,12 @@ class ContentEncoding:
             return 2 * message.attribute + message.up
         return None
 
-    def read(self, way: int, topic: int, sealed: SignedEvent, hops: int) -> ContentEvent:
+    def read(self, way: int, topic: int, signed: SignedEvent, hops: int) -> ContentEvent:
         """See ``Ways``."""
-        digest, places = read_places(sealed.record)
+        digest, places = read_places(signed.record)
         if way // 2 > len(places):
             raise RemoteError("event routed by an attribute that it does not have")
-        return ContentEvent(topic, sealed.number, hops, (digest, *places), way // 2, bool(way % 2))
+        return ContentEvent(topic, signed.number, hops, (digest, *places), way // 2, bool(way % 2))
 
 
 class ViniferaRouter(TManRouter):
@@ -160,9 +160,9 @@ class ViniferaRouter(TManRouter):
             raise BenignRefusal("no room for a topic")
         return number
 
-    def _publish(self, sealed: SignedEvent) -> None:
-        digest, places = read_places(sealed.record)
-        self._shared.contents[sealed.number] = (digest, *places)
+    def _publish(self, signed: SignedEvent) -> None:
+        digest, places = read_places(signed.record)
+        self._shared.contents[signed.number] = (digest, *places)
 
     def release(self) -> Mapping[int, int]:
         """See ``Router``."""

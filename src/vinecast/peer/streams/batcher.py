@@ -24,18 +24,18 @@ class StreamBatcher:
         self._acks: dict[int, list[bytes]] = {}
         """Peer → what is acknowledged to it."""
 
-    def encoded(self, sealed: SignedEvent) -> EncodedEvent:
+    def encoded(self, signed: SignedEvent) -> EncodedEvent:
         """An event as it travels."""
-        encoded = self._parcels.get(sealed.cid)
+        encoded = self._parcels.get(signed.cid)
         if encoded is None:
-            encoded = self._parcels[sealed.cid] = EncodedEvent(sealed.block, sealed.seal.to_bytes())
+            encoded = self._parcels[signed.cid] = EncodedEvent(signed.block, signed.signature.to_bytes())
         return encoded
 
     def put(self, peer: int, carried: DurableEvent, otherwise: int) -> None:
         """Have an event sent."""
         way = self._ways.way_of(carried.carried)
         assert way is not None
-        self._boxes[carried.ack].put(peer, carried.hops, self.encoded(carried.sealed), otherwise, way)
+        self._boxes[carried.ack].put(peer, carried.hops, self.encoded(carried.signed), otherwise, way)
 
     def ack(self, peer: int, cids: Sequence[bytes]) -> None:
         """Tell a peer that events are safe here."""

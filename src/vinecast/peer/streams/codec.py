@@ -1,5 +1,5 @@
 """Between the messages of streams and of Kademlia and what travels of them: numbers become cards, events
-become blocks and seals, and back."""
+become blocks and signatures, and back."""
 
 from collections.abc import Sequence
 
@@ -35,12 +35,12 @@ from vinecast.protocols.streams import (
 
 def pack_events(events: Sequence[SignedEvent]) -> tuple[tuple[bytes, bytes], ...]:
     """Events as they travel."""
-    return tuple([(sealed.block, sealed.seal.to_bytes()) for sealed in events])
+    return tuple([(signed.block, signed.signature.to_bytes()) for signed in events])
 
 
 def read_events(events: Sequence[tuple[bytes, bytes]]) -> tuple[SignedEvent, ...]:
     """Events of a peer, as far as their form goes; RemoteError when one of them has none."""
-    return tuple([read_signed_event(block, cid_of(block), seal) for block, seal in events])
+    return tuple([read_signed_event(block, cid_of(block), signature) for block, signature in events])
 
 
 def pack_stream(message: StreamMessage) -> wire.StreamBody:

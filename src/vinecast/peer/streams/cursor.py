@@ -100,12 +100,12 @@ class Cursor:
         """Whether the event at a position is what comes next, and nothing has to be read before."""
         return topic not in self._behind and self._at.get(topic) == position - 1
 
-    def wants(self, sealed: SignedEvent) -> bool:
+    def wants(self, signed: SignedEvent) -> bool:
         """Whether an event is not from the time before."""
-        topic = sealed.record.topic
-        if self._start == NOW and topic not in self._resumed and self._streams.is_old(sealed):
+        topic = signed.record.topic
+        if self._start == NOW and topic not in self._resumed and self._streams.is_old(signed):
             return False
-        return sealed.record.height > self._above.get(topic, 0)
+        return signed.record.height > self._above.get(topic, 0)
 
     def advance(self, topic: str, position: int) -> None:
         """The reader was handed an event."""
@@ -121,12 +121,12 @@ class Cursor:
         topic = next(iter(self._behind))
         safe, at = self._streams.safe_position(topic), self._at[topic]
         found = self._streams.store.after(topic, at, AT_ONCE)
-        for position, sealed in found:
+        for position, signed in found:
             if position > safe:
                 break
             self._at[topic] = at = position
-            if self.wants(sealed):
-                put(sealed, position)
+            if self.wants(signed):
+                put(signed, position)
         del self._behind[topic]
         if found and at < safe:
             self._behind[topic] = None  # last in line

@@ -93,7 +93,7 @@ class DurableRuntime:
             ME,
             system.carrier,
             store,
-            lambda sealed: "" if checker.holds(sealed) else "forged event",
+            lambda signed: "" if checker.holds(signed) else "forged event",
             peer_table.topics.number_of,
         )
         self.repair = self.durable.repair
@@ -169,7 +169,7 @@ class DurableRuntime:
                 self._want_replicas(topic)
                 self._ask_heads(topic)
         known = self.repair.topics.get(topic)
-        was_told = known is not None and bool(known.tales) and self.repair.is_level(topic)
+        was_told = known is not None and bool(known.statuses) and self.repair.is_level(topic)
         if self._publisher_probe.waits(topic, now_us) and not was_told:
             return True
         self._publisher_probe.end(topic)
@@ -186,17 +186,17 @@ class DurableRuntime:
         """Keep events of one's own and send them on their way; how many neighbours each was handed to."""
         topics, encoded_events = self._peer_table.topics, []
         try:
-            for sealed in hand:
-                encoded_events.append(self._batcher.encoded(sealed))
-                number = topics.take(sealed.record.topic)
+            for signed in hand:
+                encoded_events.append(self._batcher.encoded(signed))
+                number = topics.take(signed.record.topic)
                 try:
-                    self._tell(PublishSigned(sealed))
+                    self._tell(PublishSigned(signed))
                 finally:
                     if number is not None:
                         topics.leave(number)
         finally:
             told = self._flush()
-        for topic in dict.fromkeys(sealed.record.topic for sealed in hand):
+        for topic in dict.fromkeys(signed.record.topic for signed in hand):
             self._want_replicas(topic)
         return [
             encoded.taken + told.get(one.number, 0) for one, encoded in zip(hand, encoded_events, strict=True)
@@ -212,9 +212,9 @@ class DurableRuntime:
         known = self._safe.get(topic)
         return self.store.state(topic).last if known is None else known
 
-    def is_old(self, sealed: SignedEvent) -> bool:
+    def is_old(self, signed: SignedEvent) -> bool:
         """Whether an event is older than this node's interest in its stream."""
-        return self._start_horizon.is_old(sealed)
+        return self._start_horizon.is_old(signed)
 
     def is_alone(self, topic: str) -> bool:
         """Whether nobody else is known who may have something of a stream."""
@@ -311,20 +311,20 @@ class DurableRuntime:
         if self.store.is_crowded:
             self._host.counters[TOO_MUCH] += len(frame.events)
             return
-        for block, seal in frame.events:
+        for block, signature in frame.events:
             cid = cid_of(block)
             if not frame.ack and self._system.has_seen(event_number(cid)):
                 self._host.counters["events received again"] += 1
                 continue
-            sealed = read_signed_event(block, cid, seal)
-            if not sealed.record.height:
+            signed = read_signed_event(block, cid, signature)
+            if not signed.record.height:
                 raise RemoteError("event of no stream among those of streams")
-            number = self._system.take_topic(sealed.record.topic, way, sealed.number)
+            number = self._system.take_topic(signed.record.topic, way, signed.number)
             if number is None:
                 self._host.refuse_topic(peer)
                 continue
-            carried = self._ways.read(way, number, sealed, frame.hops)
-            self._tell(Received(sender, DurableEvent(carried, sealed, frame.ack)))
+            carried = self._ways.read(way, number, signed, frame.hops)
+            self._tell(Received(sender, DurableEvent(carried, signed, frame.ack)))
 
     def _take_stream(self, peer: bytes, sender: int, frame: wire.StreamBody) -> None:
         if isinstance(frame, wire.EventBatch | wire.Push):
@@ -394,12 +394,12 @@ class DurableRuntime:
                 self._keep(events)
             case SetFloor(topic, floor):
                 self.store.set_floor(topic, floor)
-            case Hand(sealed, hops):
+            case Hand(signed, hops):
                 if hops < 0:
-                    self._start_horizon.fetched(sealed, self._host.now_us())
-                self._reader(sealed, hops, self._unsafe[sealed.cid][1])
-            case Routed(sealed, hops):
-                self._reader(sealed, hops, 0)
+                    self._start_horizon.fetched(signed, self._host.now_us())
+                self._reader(signed, hops, self._unsafe[signed.cid][1])
+            case Routed(signed, hops):
+                self._reader(signed, hops, 0)
             case Acknowledged(cid, holders):
                 if self.listener is not None:
                     self.listener.held(cid, holders)
@@ -418,10 +418,10 @@ class DurableRuntime:
         return told
 
     def _keep(self, events: Sequence[SignedEvent]) -> None:
-        for sealed in events:
-            topic = sealed.record.topic
+        for signed in events:
+            topic = signed.record.topic
             if topic not in self._safe:
                 self._safe[topic] = self.store.state(topic).last
         self.store.keep(events, self._host.now_us())
-        for sealed in events:
-            self._unsafe[sealed.cid] = sealed.record.topic, self.store.position_of(sealed.cid)
+        for signed in events:
+            self._unsafe[signed.cid] = signed.record.topic, self.store.position_of(signed.cid)

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from vinecast.core.log.batch_signature import SEAL_BYTES_MAX
+from vinecast.core.log.batch_signature import BATCH_SIGNATURE_BYTES_MAX
 from vinecast.core.log.blocks import CID_BYTES
 from vinecast.core.log.descriptor import DESCRIPTOR_BYTES_MAX
 from vinecast.core.log.event_record import BLOCK_BYTES_MAX, NUMBER_MAX
@@ -47,8 +47,8 @@ Value = Annotated[bytes, Meta(max_length=VALUE_BYTES_MAX)]
 Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 Want = Annotated[int, Meta(ge=0, le=2)]
 Block = Annotated[bytes, Meta(max_length=BLOCK_BYTES_MAX)]
-Seal = Annotated[bytes, Meta(max_length=SEAL_BYTES_MAX)]
-Events = Annotated[tuple[tuple[Block, Seal], ...], Meta(max_length=BATCH_MAX)]
+SignatureBytes = Annotated[bytes, Meta(max_length=BATCH_SIGNATURE_BYTES_MAX)]
+Events = Annotated[tuple[tuple[Block, SignatureBytes], ...], Meta(max_length=BATCH_MAX)]
 Entries = Annotated[tuple[Entry, ...], Meta(max_length=ENTRIES_MAX)]
 
 
@@ -58,7 +58,7 @@ class CarriedEvents(Struct, array_like=True, frozen=True, tag=0):
 
     hops: Annotated[int, Meta(ge=0, le=HOPS_MAX)]
     ack: bool
-    events: Annotated[tuple[tuple[Block, Seal], ...], Meta(min_length=1, max_length=EVENTS_MAX)]
+    events: Annotated[tuple[tuple[Block, SignatureBytes], ...], Meta(min_length=1, max_length=EVENTS_MAX)]
     way: Way = 0
 
 

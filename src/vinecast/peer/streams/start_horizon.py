@@ -31,16 +31,16 @@ class StartHorizon:
         self._since_us.pop(topic, None)
         self._old.pop(topic, None)
 
-    def fetched(self, sealed: SignedEvent, now_us: int) -> None:
+    def fetched(self, signed: SignedEvent, now_us: int) -> None:
         """An event was fetched, and is about to be read."""
-        topic = sealed.record.topic
+        topic = signed.record.topic
         since_us = self._since_us.get(topic)
-        if since_us is None or now_us >= since_us + SOON_US or sealed.record.time_us >= since_us:
+        if since_us is None or now_us >= since_us + SOON_US or signed.record.time_us >= since_us:
             return
         old = self._old.setdefault(topic, set())
         if len(old) < OLD_MAX:
-            old.add(sealed.cid)
+            old.add(signed.cid)
 
-    def is_old(self, sealed: SignedEvent) -> bool:
+    def is_old(self, signed: SignedEvent) -> bool:
         """Whether an event is older than the node's interest."""
-        return bool(self._old) and sealed.cid in self._old.get(sealed.record.topic, ())
+        return bool(self._old) and signed.cid in self._old.get(signed.record.topic, ())

@@ -17,8 +17,8 @@ class EncodedEvent:
 
     __slots__ = ("event", "taken")
 
-    def __init__(self, block: bytes, seal: bytes) -> None:
-        self.event = block, seal
+    def __init__(self, block: bytes, signature: bytes) -> None:
+        self.event = block, signature
         self.taken = 0
 
 
@@ -71,8 +71,8 @@ def cuts(encoded_events: Sequence[EncodedEvent]) -> Iterator[tuple[int, int]]:
     """From where to where parcels share a frame: as many as it may hold."""
     begin = size = 0
     for i, encoded in enumerate(encoded_events):
-        block, seal = encoded.event
-        weight = len(block) + len(seal)
+        block, signature = encoded.event
+        weight = len(block) + len(signature)
         size += weight
         if i > begin and (size > HAND_BYTES or i - begin == EVENTS_MAX):
             yield begin, i

@@ -25,7 +25,7 @@ class EventEncoding(Protocol):
         """The way of a message; None if it carries no event."""
         ...
 
-    def read(self, way: int, topic: int, sealed: SignedEvent, hops: int) -> Any:
+    def read(self, way: int, topic: int, signed: SignedEvent, hops: int) -> Any:
         """The message of an event that came this way. RemoteError if there is none such."""
         ...
 
@@ -46,6 +46,6 @@ class PlainEncoding:
         """See ``EventEncoding``."""
         return self._ways.get(type(message))
 
-    def read(self, way: int, topic: int, sealed: SignedEvent, hops: int) -> Any:
+    def read(self, way: int, topic: int, signed: SignedEvent, hops: int) -> Any:
         """See ``EventEncoding``."""
-        return self._carries[way](topic, sealed.number, hops)
+        return self._carries[way](topic, signed.number, hops)

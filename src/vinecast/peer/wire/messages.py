@@ -87,7 +87,7 @@ class Gossip(Struct, array_like=True, frozen=True, tag=0):
 
 
 class EventFrame(Struct, array_like=True, frozen=True, tag=1):
-    """Events on their way, and how far they came: of each its block, and its seal."""
+    """Events on their way, and how far they came: of each its block, and its signature."""
 
     hops: Annotated[int, Meta(ge=0, le=HOPS_MAX)]
     events: Annotated[tuple[tuple[bytes, bytes], ...], Meta(min_length=1, max_length=EVENTS_MAX)]

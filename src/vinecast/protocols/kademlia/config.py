@@ -37,7 +37,7 @@ class KademliaConfig:
     """Seconds after which a holder stores a value again that nobody stored with it meanwhile (Kademlia §2.5:
     an hour)."""
     value_bytes_max: int = limited(512 * 1024, at_least=1, at_most=16 * 1024 * 1024)
-    """Bytes of a value, at most (ours: the largest event's block and its seal)."""
+    """Bytes of a value, at most (ours: the largest event's block and its signature)."""
     records_max: int = limited(16_384, at_least=1, at_most=10_000_000)
     """Values and providers that are kept for others, together (ours)."""
     bytes_max: int = limited(64 * 1024 * 1024, at_least=1024)

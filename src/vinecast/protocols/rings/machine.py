@@ -101,7 +101,7 @@ class RingStatus(Protocol):
 
 class Rings:
     """The machine. ``others(count)`` adds the other layers' views to the scratch's candidates;
-    ``on_silence(peer)`` is told of a partner that did not answer; ``suspicion`` remembers it.
+    ``on_suspect(peer)`` is told of a partner that did not answer; ``suspicion`` remembers it.
 
     peers, ages: [topic of mine, place], in the order of the own profile's topics.
     """
@@ -115,7 +115,7 @@ class Rings:
         scratch: Scratch,
         others: Callable[[int], int],
         first_after_us: int = 0,
-        on_silence: Callable[[int], object] = lambda peer: None,
+        on_suspect: Callable[[int], object] = lambda peer: None,
         suspicion: SuspicionMemory | None = None,
     ) -> None:
         self.config = config
@@ -132,7 +132,7 @@ class Rings:
         self._scratch = scratch
         self._others = others
         self._first_after_us = first_after_us
-        self._on_silence = on_silence
+        self._on_suspect = on_suspect
         self._suspicion = suspicion or SuspicionMemory()
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
@@ -203,7 +203,7 @@ class Rings:
         """Whoever was asked stayed silent: everybody known is considered again for the places it left."""
         if self.partner != NOBODY:
             self.lost = True
-            self._on_silence(self.partner)
+            self._on_suspect(self.partner)
         self.partner = NOBODY
 
     def _gather(self) -> int:

@@ -60,7 +60,7 @@ class MissingEvent:
     """How long it waits to be told of providers."""
 
 
-class Wants:
+class EventFetcher:
     """All of them. ``sources`` says who else may have a topic's events, the best first."""
 
     def __init__(self, config: StreamsConfig, sources: Callable[[str], Sequence[int]]) -> None:

@@ -32,7 +32,7 @@ class _Pushed:
 class _OwnEvent:
     """An event of its own."""
 
-    sealed: SignedEvent
+    signed: SignedEvent
     sent: dict[int, bool] = field(default_factory=dict)
     """Who was sent it → whether it is safe there."""
     pushes: dict[int, _Pushed] = field(default_factory=dict)
@@ -61,13 +61,13 @@ class Holders:
         """Whose word is awaited."""
         return set(self._awaited)
 
-    def add(self, sealed: SignedEvent, replicas: tuple[int, ...]) -> None:
+    def add(self, signed: SignedEvent, replicas: tuple[int, ...]) -> None:
         """An event of its own."""
         if len(self._own) >= self._config.own:
             gone, _ = self._own.popitem(last=False)
             self._unpushed.pop(gone, None)
-        self._own[sealed.cid] = _OwnEvent(sealed)
-        self.want_push(sealed.cid, replicas)
+        self._own[signed.cid] = _OwnEvent(signed)
+        self.want_push(signed.cid, replicas)
 
     def __contains__(self, cid: bytes) -> bool:
         return cid in self._own
@@ -84,7 +84,7 @@ class Holders:
 
     def cids_of(self, topic: str) -> list[bytes]:
         """Its events of a topic, the oldest first."""
-        return [cid for cid, own in self._own.items() if own.sealed.record.topic == topic]
+        return [cid for cid, own in self._own.items() if own.signed.record.topic == topic]
 
     def want_push(self, cid: bytes, replicas: tuple[int, ...]) -> None:
         """Let these replicas have an event, unless they have."""
@@ -134,7 +134,7 @@ class Holders:
                 push.tries += 1
                 own.sent.setdefault(replica, False)
                 self._awaited[replica] = self._cycle
-                lacking.setdefault((replica, own.sealed.record.topic), []).append(own.sealed)
+                lacking.setdefault((replica, own.signed.record.topic), []).append(own.signed)
             if not own.pushes:
                 del self._unpushed[cid]
         return [

@@ -81,10 +81,10 @@ class Intake:
         events, self._keeping = tuple(self._keeping), []
         return events
 
-    def take(self, sealed: SignedEvent, sender: int, ack: bool, judged: bool = True) -> list[StreamEffect]:
-        """An event whose form and seal are right, from anywhere. ack: whether the sender wants to know when
-        it is safe; judged: whether the sender must have found its place"""
-        record, cid = sealed.record, sealed.cid
+    def take(self, signed: SignedEvent, sender: int, ack: bool, judged: bool = True) -> list[StreamEffect]:
+        """An event whose form and signature are right, from anywhere. ack: whether the sender wants to know
+        when it is safe; judged: whether the sender must have found its place"""
+        record, cid = signed.record, signed.cid
         topic = self._topics.get(record.topic)
         if record.height == 0 or topic is None:
             return [Count("streams.not followed")]
@@ -95,7 +95,7 @@ class Intake:
         if waiting is not None:
             waiting.ack_to += [peer for peer in ack_to if peer not in waiting.ack_to]
             return []
-        return self.place(Waiting(sealed, sender, ack_to=ack_to, judged=judged), topic)
+        return self.place(Waiting(signed, sender, ack_to=ack_to, judged=judged), topic)
 
     def _promise(self, cid: bytes, ack_to: list[int]) -> list[StreamEffect]:
         """Somebody wants to know when an event is safe that is here already."""
@@ -111,8 +111,8 @@ class Intake:
         left = [first]
         while left:
             waiting = left.pop()
-            cid, height = waiting.sealed.cid, waiting.sealed.record.height
-            unknown, highest = self._parents(waiting.sealed)
+            cid, height = waiting.signed.cid, waiting.signed.record.height
+            unknown, highest = self._parents(waiting.signed)
             if height <= highest or (not unknown and height != highest + 1):
                 if waiting.judged:
                     effects += self._standing.blame(waiting.sender, WRONG_HEIGHT)
@@ -130,11 +130,11 @@ class Intake:
                 left += reversed(self.pending.arrived(cid))
         return effects
 
-    def _parents(self, sealed: SignedEvent) -> tuple[list[bytes], int]:
+    def _parents(self, signed: SignedEvent) -> tuple[list[bytes], int]:
         """Which parents are not kept, and the height of the highest that is."""
         highest, missing = 0, []
-        for parent in sealed.record.parents:
-            height = self.height(sealed.record.topic, parent)
+        for parent in signed.record.parents:
+            height = self.height(signed.record.topic, parent)
             if not height:
                 missing.append(parent)
             elif height > highest:
@@ -145,7 +145,7 @@ class Intake:
         """The parents to wait for: all that cannot be done without, below the floor those that may come
         yet."""
         missed = [parent for parent in unknown if parent not in waiting.excused]
-        if waiting.sealed.record.height > topic.floor:
+        if waiting.signed.record.height > topic.floor:
             return missed
         return [parent for parent in missed if parent in self.pending or self._seeker.is_sought(parent)]
 
@@ -156,21 +156,21 @@ class Intake:
         return others + waiting.size <= self._config.others_bytes
 
     def _keep(self, waiting: Waiting, topic: Topic) -> None:
-        sealed = waiting.sealed
-        self._lately[sealed.cid] = sealed.record.height, topic.name
+        signed = waiting.signed
+        self._lately[signed.cid] = signed.record.height, topic.name
         if len(self._lately) > LATELY:
             self._lately.popitem(last=False)
-        self._keeping.append(sealed)
-        self._unsafe[sealed.cid] = sealed, waiting.ack_to
-        topic.height = max(topic.height, sealed.record.height)
+        self._keeping.append(signed)
+        self._unsafe[signed.cid] = signed, waiting.ack_to
+        topic.height = max(topic.height, signed.record.height)
         topic.size += waiting.size
 
     def _wait(self, waiting: Waiting, topic: Topic) -> list[StreamEffect]:
         if not self._standing.is_fair(waiting.sender):
-            return [Count("streams.dropped distrusted"), *self.drop(waiting.sealed.cid)]
+            return [Count("streams.dropped distrusted"), *self.drop(waiting.signed.cid)]
         gone = self.pending.add(waiting)
         effects: list[StreamEffect] = [Count("streams.dropped waiting", gone)] if gone else []
-        if waiting.sealed.cid in self.pending:
+        if waiting.signed.cid in self.pending:
             effects += self._seeker.seek(waiting, topic)
         return effects
 
@@ -182,7 +182,7 @@ class Intake:
     def do_without(self, cid: bytes, topic: Topic) -> list[StreamEffect]:
         """An event cannot be had. Those that may lack parents wait for it no longer; the rest are dropped."""
         sources, awaiting = self._seeker.sources, self.pending.awaiting(cid)
-        able = [w for w in awaiting if topic.may_lack(w.sealed.record.height, sources)]
+        able = [w for w in awaiting if topic.may_lack(w.signed.record.height, sources)]
         for waiting in able:
             self.pending.remove(waiting)
             waiting.excused[cid] = None
@@ -200,10 +200,10 @@ class Intake:
         for cid in cids:
             if cid not in self._unsafe:
                 continue
-            sealed, ack_to = self._unsafe.pop(cid)
-            topic = self._topics.get(sealed.record.topic)
+            signed, ack_to = self._unsafe.pop(cid)
+            topic = self._topics.get(signed.record.topic)
             if topic is not None and topic.reads:
-                effects.append(Hand(sealed))
+                effects.append(Hand(signed))
             for peer in ack_to:
                 acks.setdefault(peer, []).append(cid)
         effects += [Send(peer, StreamAck(tuple(safe))) for peer, safe in acks.items()]

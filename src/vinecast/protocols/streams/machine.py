@@ -1,7 +1,7 @@
 """The machine of gap repair on one node: the streams that it follows, and comparing heads once a period.
 
-Whoever owns it has checked the form and the seal of every event that it is handed, and tells it which peers
-are next to the node in a topic's overlay.
+Whoever owns it has checked the form and the signature of every event that it is handed, and tells it which
+peers are next to the node in a topic's overlay.
 """
 
 from collections.abc import Callable, Sequence
@@ -122,19 +122,19 @@ class GapRepair:
         return []
 
     def take(
-        self, sealed: SignedEvent, sender: int, now_us: int, ack: bool, judged: bool = True
+        self, signed: SignedEvent, sender: int, now_us: int, ack: bool, judged: bool = True
     ) -> list[StreamEffect]:
         """An event came by another way than this machine's own. ack: whether the sender is its publisher, who
         wants to know when it is safe; judged: whether the sender must have found its place"""
-        return self._finish(self.intake.take(sealed, sender, ack, judged), now_us)
+        return self._finish(self.intake.take(signed, sender, ack, judged), now_us)
 
-    def publish(self, sealed: SignedEvent, now_us: int) -> list[StreamEffect]:
+    def publish(self, signed: SignedEvent, now_us: int) -> list[StreamEffect]:
         """Keep an event of the node's own, which stands where ``place`` said, and let replicas have it."""
-        name = sealed.record.topic
+        name = signed.record.topic
         if name not in self.topics:
             self.topics[name] = Topic(Follow(name, NOW, reads=False), self.streams)
-        effects = self.intake.take(sealed, self.me, ack=False)
-        self.holders.add(sealed, self.topics[name].replicas)
+        effects = self.intake.take(signed, self.me, ack=False)
+        self.holders.add(signed, self.topics[name].replicas)
         return self._finish(effects, now_us)
 
     def place(self, topic: str) -> tuple[tuple[bytes, ...], int]:
@@ -165,7 +165,7 @@ class GapRepair:
     def peers_in_use(self) -> set[int]:
         """Whom it reckons with: whose numbers must stay theirs."""
         known = (
-            part for t in self.topics.values() for part in (t.replicas, t.contacts, t.tales, t.providers)
+            part for t in self.topics.values() for part in (t.replicas, t.contacts, t.statuses, t.providers)
         )
         return self.seeking.peers().union(self.holders.peers(), *known) - {NOBODY}
 
@@ -180,8 +180,8 @@ class GapRepair:
         events = self.intake.to_keep()
         if events:
             done.append(Keep(events))
-            for sealed in events:
-                self.seeking.kept(sealed.cid)
+            for signed in events:
+                self.seeking.kept(signed.cid)
             done += self._providing.kept(events)
         done += [effect for effect in effects if not isinstance(effect, SetFloor)]
         if self.seeking.is_busy:
@@ -283,9 +283,9 @@ class GapRepair:
         if topic is None:
             return effects
         topic.contact(sender)
-        for sealed in push.events:
-            if sealed.record.topic == push.topic:
-                effects += self.intake.take(sealed, sender, ack=True)
+        for signed in push.events:
+            if signed.record.topic == push.topic:
+                effects += self.intake.take(signed, sender, ack=True)
             else:
                 effects += self.standing.blame(sender, "event of another topic")
         return effects
@@ -334,7 +334,9 @@ class GapRepair:
             return []
         self._met.add(peer)
         followed = [self.topics[name] for name in names if name in self.topics]
-        untold = [t for t in followed if len(t.tales) < ENOUGH and peer not in t.tales and not t.is_quiet]
+        untold = [
+            t for t in followed if len(t.statuses) < ENOUGH and peer not in t.statuses and not t.is_quiet
+        ]
         tellings = [topic.telling(self.streams, self._cycle) for topic in untold]
         return _heads(peer, tellings, any(not t.opened or t.since is not None for t in untold))
 

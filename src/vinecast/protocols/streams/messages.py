@@ -164,7 +164,7 @@ STREAM_MESSAGES = (StreamHeads, StreamList, StreamListed, StreamWant, StreamEven
 class Hand:
     """Effect: hand an event that is safe to the application; its parents came before."""
 
-    sealed: SignedEvent
+    signed: SignedEvent
     hops: int = -1
     """Links that it travelled; −1 where it was fetched."""
 

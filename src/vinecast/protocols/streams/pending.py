@@ -15,7 +15,7 @@ from vinecast.protocols.streams.config import StreamsConfig
 class Waiting:
     """An event that waits."""
 
-    sealed: SignedEvent
+    signed: SignedEvent
     sender: int
     missing: dict[bytes, None] = field(default_factory=dict)
     """The parents that it waits for."""
@@ -29,7 +29,7 @@ class Waiting:
     @property
     def size(self) -> int:
         """In bytes, with all that belongs to it."""
-        return len(self.sealed.block) + len(self.sealed.seal.path)
+        return len(self.signed.block) + len(self.signed.signature.path)
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class Pending:
 
     def add(self, waiting: Waiting) -> int:
         """Let an event wait; how many had to go for it."""
-        cid, topic = waiting.sealed.cid, waiting.sealed.record.topic
+        cid, topic = waiting.signed.cid, waiting.signed.record.topic
         self._waiting[cid] = waiting
         for parent in waiting.missing:
             self._children.setdefault(parent, {})[cid] = None
@@ -108,7 +108,7 @@ class Pending:
         free = [self._waiting[cid] for cid in self._shares.get((topic, _ALL), _NOTHING).cids]
         for waiting in free:
             self.remove(waiting)
-        return sorted(free, key=lambda waiting: (waiting.sealed.record.height, waiting.sealed.cid))
+        return sorted(free, key=lambda waiting: (waiting.signed.record.height, waiting.signed.cid))
 
     def drop(self, cid: bytes) -> int:
         """Give up an event and all that wait for it; how many went. ``cid`` itself need not be here."""
@@ -124,7 +124,7 @@ class Pending:
 
     def remove(self, waiting: Waiting) -> None:
         """Let an event leave the room."""
-        cid, topic = waiting.sealed.cid, waiting.sealed.record.topic
+        cid, topic = waiting.signed.cid, waiting.signed.record.topic
         del self._waiting[cid]
         for parent in waiting.missing:
             others = self._children[parent]

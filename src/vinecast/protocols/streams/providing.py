@@ -35,10 +35,10 @@ class Providing:
     def kept(self, events: Iterable[SignedEvent]) -> list[StreamEffect]:
         """Events were kept."""
         effects: list[StreamEffect] = []
-        for sealed in events if self._probability else ():
-            topic = self._topics.get(sealed.record.topic)
+        for signed in events if self._probability else ():
+            topic = self._topics.get(signed.record.topic)
             if topic is not None and not topic.is_provided:
-                effects += self._provide(topic, unit(self._events, sealed.number) < self._probability)
+                effects += self._provide(topic, unit(self._events, signed.number) < self._probability)
         return effects
 
     def _provide(self, topic: Topic, says_so: bool) -> list[StreamEffect]:

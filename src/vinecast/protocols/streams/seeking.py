@@ -8,7 +8,7 @@ from vinecast.core.events import Blame, Count
 from vinecast.core.log.streams import SetFloor
 from vinecast.protocols.streams.catch_up import LISTS, STEP, CatchUp
 from vinecast.protocols.streams.config import StreamsConfig
-from vinecast.protocols.streams.fetcher import MissingEvent, Wants
+from vinecast.protocols.streams.fetcher import EventFetcher, MissingEvent
 from vinecast.protocols.streams.intake import Intake
 from vinecast.protocols.streams.messages import (
     FindProviders,
@@ -46,7 +46,7 @@ class Seeking:
         sources: Callable[[str], list[int]],
     ) -> None:
         self.sources = sources
-        self.wants = Wants(config, sources)
+        self.wants = EventFetcher(config, sources)
         self.intake: Intake
         """Set by whoever owns both."""
         self._config = config
@@ -138,24 +138,24 @@ class Seeking:
         """An event waits for parents: look for them one by one, or for all that lies below where they are
         many."""
         pending = self.intake.pending
-        self.wants.got(waiting.sealed.cid)
+        self.wants.got(waiting.signed.cid)
         if not topic.opened:
             return []
         if any(parent in self._hopeless for parent in waiting.missing):
-            return [Count("streams.dropped hopeless"), *self.intake.drop(waiting.sealed.cid)]
+            return [Count("streams.dropped hopeless"), *self.intake.drop(waiting.signed.cid)]
         sought = [parent for parent in waiting.missing if parent not in pending]
         is_new = any(parent not in self.wants for parent in sought)
         if is_new and pending.in_topic(topic.name) > self._config.walk:
             catch_up = self._catch_ups.get(topic.name)
             if catch_up is None:
-                self._catch_up(topic, waiting.sender, waiting.sealed.record.height)
+                self._catch_up(topic, waiting.sender, waiting.signed.record.height)
             elif catch_up.start > topic.floor:
                 topic.step *= STEP
                 catch_up.begin(max(topic.floor, catch_up.start - topic.step))
                 self.wants.drop_idle_claims(topic.name)
         if all(self.wants.add(topic.name, parent, waiting.sender, claimed=False) for parent in sought):
             return []
-        return [Count("streams.too many wants"), *self.intake.drop(waiting.sealed.cid)]
+        return [Count("streams.too many wants"), *self.intake.drop(waiting.signed.cid)]
 
     def is_sought(self, cid: bytes) -> bool:
         """Whether an event is looked for."""
@@ -231,10 +231,10 @@ class Seeking:
         self.wants.heard(sender, now_us)
         catch_up = self._catch_ups.get(answer.topic)
         effects = self.give_up(self.wants.missing(sender, answer.missing, now_us))
-        for sealed in answer.events:
-            cid, topic = sealed.cid, sealed.record.topic
+        for signed in answer.events:
+            cid, topic = signed.cid, signed.record.topic
             if topic == answer.topic and self.wants.was_asked(sender, cid):
-                effects += self.intake.take(sealed, sender, ack=False)
+                effects += self.intake.take(signed, sender, ack=False)
                 self.wants.got(cid)
                 if catch_up is not None and catch_up.peer == sender:
                     catch_up.useful = self._cycle
@@ -259,12 +259,12 @@ class Seeking:
         topic = self._topics[want.topic]
         effects: list[StreamEffect] = [Count("streams.given up")]
         for waiting in self.intake.pending.awaiting(want.cid):
-            height = waiting.sealed.record.height
+            height = waiting.signed.record.height
             if topic.may_lack(height, self.sources):
                 continue
             self._standing.doubt(waiting.sender)
-            tale = topic.tales.get(waiting.sender)
-            if tale is not None and tale.floor < height:
+            status = topic.statuses.get(waiting.sender)
+            if status is not None and status.floor < height:
                 effects.append(Blame(waiting.sender, "event without its parents"))
         self._hopeless[want.cid] = self._cycle
         if len(self._hopeless) > HOPELESS:

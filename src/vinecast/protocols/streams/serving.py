@@ -21,21 +21,21 @@ LISTED_BYTES = 40
 """What one content id in a list counts for."""
 
 
-def size_of(sealed: SignedEvent) -> int:
+def size_of(signed: SignedEvent) -> int:
     """About how many bytes an event takes in a message."""
-    return len(sealed.block) + len(sealed.seal.path) + 80
+    return len(signed.block) + len(signed.signature.path) + 80
 
 
 def batches(events: Iterable[SignedEvent], size: int) -> Iterator[tuple[SignedEvent, ...]]:
     """Events in messages of at most so many bytes, or of one event."""
     batch: list[SignedEvent] = []
     left = size
-    for sealed in events:
-        needed = size_of(sealed)
+    for signed in events:
+        needed = size_of(signed)
         if batch and needed > left:
             yield tuple(batch)
             batch, left = [], size
-        batch.append(sealed)
+        batch.append(signed)
         left -= needed
     if batch:
         yield tuple(batch)
@@ -61,11 +61,11 @@ class Serving:
         found: list[SignedEvent] = []
         missing: list[bytes] = []
         for cid in want.cids:
-            sealed = self._streams.get(cid)
-            if sealed is None or sealed.record.topic != want.topic:
+            signed = self._streams.get(cid)
+            if signed is None or signed.record.topic != want.topic:
                 missing.append(cid)
-            elif self._spend(sender, size_of(sealed)):
-                found.append(sealed)
+            elif self._spend(sender, size_of(signed)):
+                found.append(signed)
             else:
                 return [*self._answer(sender, want.topic, found, missing), Count("streams.not served")]
         return self._answer(sender, want.topic, found, missing)
@@ -86,8 +86,8 @@ class Serving:
             return [Count("streams.not served")]
         after = (asked.height, asked.cid)
         found = self._streams.in_order(asked.topic, after, self._config.listed)
-        height = found[-1].sealed.record.height if found else asked.height
-        cids = tuple(keeping.sealed.cid for keeping in found)
+        height = found[-1].signed.record.height if found else asked.height
+        cids = tuple(keeping.signed.cid for keeping in found)
         return [Send(sender, StreamListed(asked.topic, after, cids, height))]
 
     def _spend(self, peer: int, size: int) -> bool:

@@ -18,7 +18,7 @@ CONTACTS = 8
 """Peers that asked or told something of the stream lately (ours)."""
 
 
-class Tale(NamedTuple):
+class PeerStatus(NamedTuple):
     """What a peer told last."""
 
     height: int
@@ -54,7 +54,7 @@ class Topic:
         """How far below what is known the last catching up began."""
         self.replicas: tuple[int, ...] = ()
         self.contacts: dict[int, None] = {}
-        self.tales: dict[int, Tale] = {}
+        self.statuses: dict[int, PeerStatus] = {}
         self.is_provided = False
         """Whether others are let know that this node has the stream."""
         self.providers: tuple[int, ...] = ()
@@ -70,7 +70,7 @@ class Topic:
     @property
     def told(self) -> int:
         """The greatest height that others have told of."""
-        return max((tale.height for tale in self.tales.values()), default=0)
+        return max((status.height for status in self.statuses.values()), default=0)
 
     @property
     def is_visited(self) -> bool:
@@ -86,7 +86,7 @@ class Topic:
 
     def begin_again(self) -> None:
         """The node was away: a stream that was empty may be so no longer, so others are asked again."""
-        self.tales.clear()
+        self.statuses.clear()
         self.waited = 0
         if self.opened and not (self.height or self.floor):
             self.opened, self.start = False, EARLIEST
@@ -100,10 +100,10 @@ class Topic:
 
     def hear(self, peer: int, told: StreamStatus) -> None:
         """A peer tells how far it has come."""
-        self.tales.pop(peer, None)
-        self.tales[peer] = Tale(told.height, told.floor, told.bottom)
-        if len(self.tales) > TELLERS:
-            del self.tales[next(iter(self.tales))]
+        self.statuses.pop(peer, None)
+        self.statuses[peer] = PeerStatus(told.height, told.floor, told.bottom)
+        if len(self.statuses) > TELLERS:
+            del self.statuses[next(iter(self.statuses))]
 
     def settle(self, sources: Callable[[str], Iterable[int]]) -> bool:
         """Settle where the stream begins here by what others tell; whether its floor rises.
@@ -111,7 +111,7 @@ class Topic:
         Where others have forgotten what came first, parents of what is left may be gone: they are not missed
         up to the height at which this node joins. All that is still there is looked for from the bottom.
         """
-        if not self.tales:
+        if not self.statuses:
             self.opened |= self.waited > PATIENCE  # nobody else is there
             return False
         if not self.is_told(sources):
@@ -130,16 +130,16 @@ class Topic:
     def is_told(self, sources: Callable[[str], Iterable[int]]) -> bool:
         """Whether so many others have told that a liar among them does not matter; where few are there, all
         of them, or all that ever will."""
-        if len(self.tales) >= ENOUGH or self.waited >= LONG:
-            return bool(self.tales)
+        if len(self.statuses) >= ENOUGH or self.waited >= LONG:
+            return bool(self.statuses)
         patient = self.is_visited or self.waited >= PATIENCE
-        return patient and all(peer in self.tales for peer in sources(self.name))
+        return patient and all(peer in self.statuses for peer in sources(self.name))
 
-    def told_by_most(self) -> Tale:
+    def told_by_most(self) -> PeerStatus:
         """What others tell, number by number: the lower median. No minority decides it, and to begin too low
         only costs traffic."""
-        middle = (len(self.tales) - 1) // 2
-        return Tale(*(sorted(numbers)[middle] for numbers in zip(*self.tales.values(), strict=True)))
+        middle = (len(self.statuses) - 1) // 2
+        return PeerStatus(*(sorted(numbers)[middle] for numbers in zip(*self.statuses.values(), strict=True)))
 
     def may_lack(self, height: int, sources: Callable[[str], Iterable[int]]) -> bool:
         """Whether an event at this height may name parents that nobody has any longer."""
@@ -157,5 +157,5 @@ class Topic:
             first = turn * HEADS_TOLD % len(heads)
             heads = (heads[first:] + heads[:first])[:HEADS_TOLD]
         lowest = streams.in_order(self.name, (0, b""), 1)
-        bottom = lowest[0].sealed.record.height - 1 if lowest else self.floor
+        bottom = lowest[0].signed.record.height - 1 if lowest else self.floor
         return StreamStatus(self.name, heads, self.height, self.floor, bottom)

@@ -70,7 +70,7 @@ class VicinityAnswer:
 
 class Vicinity:
     """The machine. ``others(count)`` adds the other layers' views to the scratch's candidates;
-    ``on_silence(peer)`` is told of a partner that did not answer."""
+    ``on_suspect(peer)`` is told of a partner that did not answer."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Vicinity:
         scratch: Scratch,
         others: Callable[[int], int],
         first_after_us: int = 0,
-        on_silence: Callable[[int], object] = lambda peer: None,
+        on_suspect: Callable[[int], object] = lambda peer: None,
         suspicion: SuspicionMemory | None = None,
     ) -> None:
         self.config = config
@@ -95,7 +95,7 @@ class Vicinity:
         self._scratch = scratch
         self._others = others
         self._first_after_us = first_after_us
-        self._on_silence = on_silence
+        self._on_suspect = on_suspect
         self._suspicion = suspicion or SuspicionMemory()
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
@@ -109,7 +109,7 @@ class Vicinity:
                 return self._begin()
             case Start():
                 if self.partner != NOBODY:
-                    self._on_silence(self.partner)
+                    self._on_suspect(self.partner)
                 self.partner = NOBODY
                 return [SetTimer(TIMER, self._first_after_us)]
             case PeerLost(peer):
@@ -141,7 +141,7 @@ class Vicinity:
         if self.partner != NOBODY:
             effects.append(Count("vicinity.silent"))
             self._suspicion.note(self.partner)
-            self._on_silence(self.partner)
+            self._on_suspect(self.partner)
         self.cycle += 1
         count = self._gather()
         found = self._select(self.me, self.cycle, count, self.config.view_size)

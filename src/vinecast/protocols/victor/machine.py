@@ -75,7 +75,7 @@ class VictorAnswer:
 
 
 class Victor:
-    """The machine. ``slot`` is the slot of its view, −1 before the first; ``on_silence(peer)`` is told of a
+    """The machine. ``slot`` is the slot of its view, −1 before the first; ``on_suspect(peer)`` is told of a
     partner that did not answer."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Victor:
         sample: Sample,
         utility: Utility,
         first_after_us: int = 0,
-        on_silence: Callable[[int], object] = lambda peer: None,
+        on_suspect: Callable[[int], object] = lambda peer: None,
         suspicion: SuspicionMemory | None = None,
     ) -> None:
         self.config = config
@@ -107,7 +107,7 @@ class Victor:
         self._sample = sample
         self._utility = utility
         self._first_after_us = first_after_us
-        self._on_silence = on_silence
+        self._on_suspect = on_suspect
         self._suspicion = suspicion or SuspicionMemory()
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
@@ -121,7 +121,7 @@ class Victor:
                 return self._begin()
             case Start():
                 if self.partner != NOBODY:
-                    self._on_silence(self.partner)
+                    self._on_suspect(self.partner)
                 self.partner = NOBODY
                 return [SetTimer(TIMER, self._first_after_us)]
             case PeerLost(peer):
@@ -196,7 +196,7 @@ class Victor:
         if self.partner != NOBODY:
             effects.append(Count("victor.silent"))
             self._suspicion.note(self.partner)
-            self._on_silence(self.partner)
+            self._on_suspect(self.partner)
             self.partner = NOBODY
         self.cycle += 1
         if self.slot < 0:

@@ -183,7 +183,7 @@ class FaultRun:
     def stream_of(self, node: int, topic: int) -> list[bytes]:
         """All that a node keeps of a topic, in the order that all share."""
         disk = self.nodes.disks[node]
-        return [keeping.sealed.cid for keeping in disk.in_order(topic_name(topic), (0, b""), 1 << 30)]
+        return [keeping.signed.cid for keeping in disk.in_order(topic_name(topic), (0, b""), 1 << 30)]
 
     def is_equal(self) -> bool:
         """Whether all readers have the same streams, and in them all that was acknowledged."""

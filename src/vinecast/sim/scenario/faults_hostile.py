@@ -1,8 +1,8 @@
 """A node that takes part in the overlay and lies in everything that concerns streams.
 
 It has a key of its own, so that it can sign what it likes: events whose parents never existed, events at
-wrong heights. It forges the seals of others, sends other bytes than it was asked for, lists and tells what
-does not exist, sends what nobody asked for, and takes another's events under false names.
+wrong heights. It forges the signatures of others, sends other bytes than it was asked for, lists and tells
+what does not exist, sends what nobody asked for, and takes another's events under false names.
 """
 
 import hashlib
@@ -88,7 +88,7 @@ class HostileNode:
     def _nobody(self) -> bytes:
         return CID_HEAD + hashlib.sha256(b"nobody %d %d" % (self.me, self._draw(1 << 30))).digest()
 
-    def _seal(
+    def _sign_event(
         self, topic: int, parents: tuple[bytes, ...], height: int, key: bytes | None = None
     ) -> SignedEvent:
         own = public_key(self.me)
@@ -100,23 +100,23 @@ class HostileNode:
 
     def _known(self, topic: int) -> list[SignedEvent]:
         disk = self._inside.disk
-        return [keeping.sealed for keeping in disk.in_order(topic_name(topic), (0, b""), 64)]
+        return [keeping.signed for keeping in disk.in_order(topic_name(topic), (0, b""), 64)]
 
-    def _carried(self, topic: int, sealed: SignedEvent) -> DurableEvent:
-        number = int.from_bytes(sealed.record.payload[:8], "big")
-        return DurableEvent(PolderCastEvent(topic, number, 1), sealed, bool(self._draw(2)))
+    def _carried(self, topic: int, signed: SignedEvent) -> DurableEvent:
+        number = int.from_bytes(signed.record.payload[:8], "big")
+        return DurableEvent(PolderCastEvent(topic, number, 1), signed, bool(self._draw(2)))
 
     # What it sends.
 
     def _forged(self, topic: int) -> object:
         """In another's name."""
         victim = public_key((self.me + 1) % self._nodes.profiles.peers)
-        return self._carried(topic, self._seal(topic, (), 1, victim))
+        return self._carried(topic, self._sign_event(topic, (), 1, victim))
 
     def _without_parents(self, topic: int) -> object:
         """Parents that never existed: a hash cannot be made to fit, so cycles cannot be made either."""
         height = 2 + self._draw(40)
-        return self._carried(topic, self._seal(topic, (self._nobody(), self._nobody()), height))
+        return self._carried(topic, self._sign_event(topic, (self._nobody(), self._nobody()), height))
 
     def _wrong_height(self, topic: int) -> object:
         known = self._known(topic)
@@ -124,15 +124,15 @@ class HostileNode:
             return self._without_parents(topic)
         parent = known[self._draw(len(known))]
         height = parent.record.height + 2 + self._draw(1 << 20)
-        return self._carried(topic, self._seal(topic, (parent.cid,), height))
+        return self._carried(topic, self._sign_event(topic, (parent.cid,), height))
 
     def _pushed(self, topic: int) -> object:
         """A batch as a publisher would send it to a replica, of events that have no parents."""
-        sealed = [self._seal(topic, (self._nobody(),), 2 + self._draw(9)) for _ in range(4)]
-        return StreamPush(topic_name(topic), tuple(sealed))
+        signed = [self._sign_event(topic, (self._nobody(),), 2 + self._draw(9)) for _ in range(4)]
+        return StreamPush(topic_name(topic), tuple(signed))
 
     def _unasked(self, topic: int) -> object:
-        return StreamEvents(topic_name(topic), (self._seal(topic, (self._nobody(),), 7),))
+        return StreamEvents(topic_name(topic), (self._sign_event(topic, (self._nobody(),), 7),))
 
     def _heads(self, topic: int) -> object:
         """Heads that do not exist, sometimes far above, sometimes more than there can be."""
@@ -146,13 +146,13 @@ class HostileNode:
         known = self._known(topic)
         if not known:
             return self._forged(topic)
-        sealed = known[self._draw(len(known))]
-        other = sealed._replace(cid=self._nobody())
+        signed = known[self._draw(len(known))]
+        other = signed._replace(cid=self._nobody())
         return DurableEvent(PolderCastEvent(topic, self._draw(1 << 30), 1), other, True)
 
     def _acks(self, topic: int) -> object:
         """It holds whatever it has seen, so it says."""
-        return StreamAck(tuple(sealed.cid for sealed in self._known(topic)))
+        return StreamAck(tuple(signed.cid for signed in self._known(topic)))
 
     def _answer(self, sender: int, asked: StreamWant | StreamList) -> list[Effect]:
         """Wrong bytes for what was asked, and lists of what does not exist."""
@@ -163,7 +163,7 @@ class HostileNode:
         topic = self._nodes.number_of(asked.topic)
         if topic is None:
             return []
-        lies = [self._seal(topic, (), 1)._replace(cid=cid) for cid in asked.cids[:4]]
+        lies = [self._sign_event(topic, (), 1)._replace(cid=cid) for cid in asked.cids[:4]]
         return [Send(sender, StreamEvents(asked.topic, tuple(lies)))]
 
 

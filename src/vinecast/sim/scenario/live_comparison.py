@@ -50,7 +50,7 @@ class SimulatedOutcome:
     duplication: float
 
 
-def run_twin(
+def run_comparison(
     points: Sequence[int],
     subscriptions: Sequence[Sequence[str]],
     publications: Sequence[Publication],

@@ -81,11 +81,11 @@ def simulate(
     elif SYSTEMS[scenario.system].has_topics:
         watch = TopicWatch(resolved, profiles, _delays(resolved, profiles.peers, data), on_spread)
     world = build_world(resolved, profiles, threads=threads, data=data, trace=trace, watch=watch)
-    director = FaultDriver(resolved, world, data)
+    fault_driver = FaultDriver(resolved, world, data)
     rows: list[dict[str, Any]] = []
     try:
         for cycle in range(scenario.cycles):
-            director.before(cycle)
+            fault_driver.before(cycle)
             if watch is not None:
                 watch.before(cycle)
             world.advance()
@@ -93,7 +93,7 @@ def simulate(
             if scenario.falls_due(cycle, scenario.measure.every):
                 stats = _look(scenario, world)
                 time_s = (cycle + 1) * resolved.config.period_us / 1e6
-                came, went = director.take_counts()
+                came, went = fault_driver.take_counts()
                 row = {"cycle": cycle, "time_s": time_s, "came": came, "went": went}
                 topics = {} if watch is None else watch.row(cycle)
                 rows.append({**row, **dataclasses.asdict(stats), **topics})

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from vinecast.core.config import check, limited
 from vinecast.core.content.filters import Filter, Range, make_filter
-from vinecast.core.content.filters_text import parse_interest
+from vinecast.core.content.filters_text import parse_filter_set
 from vinecast.core.content.schemas import ATTRIBUTES_MAX, Attribute, Event, Schema, Value
 from vinecast.core.content.schemas_text import parse_schema
 from vinecast.core.draws import below_array, purpose, shuffled, stream, unit_array
@@ -87,7 +87,7 @@ class FiltersConfig:
         found = []
         for i, text in enumerate(self.where):
             try:
-                found.append(parse_interest(schema, text).filters)
+                found.append(parse_filter_set(schema, text).filters)
             except InputError as error:
                 raise InputError(f"where[{i}]: {error}") from None
         return schema, found

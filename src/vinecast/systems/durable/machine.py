@@ -2,11 +2,11 @@
 to it that nothing is missing.
 
 The carrier (PolderCast, a tree, …) is a machine that knows events by number. Here every message of it that
-carries an event travels with the event itself. What comes is checked first: form, content id, seal. Then gap
-repair finds its place, and only when it has one, parents kept and height right, the carrier hears of it and
-passes it on. So an honest node never spreads what others would have to refuse, and nobody floods a network
-through it. Where events are routed by content, most nodes on an event's ways do not follow its stream, and
-cannot know its place: there the carrier hears of it at once.
+carries an event travels with the event itself. What comes is checked first: form, content id, signature. Then
+gap repair finds its place, and only when it has one, parents kept and height right, the carrier hears of it
+and passes it on. So an honest node never spreads what others would have to refuse, and nobody floods a
+network through it. Where events are routed by content, most nodes on an event's ways do not follow its
+stream, and cannot know its place: there the carrier hears of it at once.
 
 What was fetched is not passed on: whoever lacks it too fetches it as well. Events outside streams (height 0)
 go straight through.
@@ -87,7 +87,7 @@ class DurableEvent:
     kind: ClassVar[str] = "durable.event"
     carried: CarriedEvent
     """What the carrier says."""
-    sealed: SignedEvent
+    signed: SignedEvent
     ack: bool
     """Whether the sender is its publisher, and wants to know when it is safe."""
 
@@ -111,14 +111,14 @@ class DurableEvent:
 class PublishSigned:
     """Event: the application publishes; the record stands where ``Durable.place`` said."""
 
-    sealed: SignedEvent
+    signed: SignedEvent
 
 
 @dataclass(frozen=True, slots=True)
 class Routed:
     """Effect: an event of a stream is here because the carrier found that it is wanted; it is not kept."""
 
-    sealed: SignedEvent
+    signed: SignedEvent
     hops: int
 
 
@@ -133,7 +133,7 @@ class Carrier:
     """(topic, now) -> the peers next to this node in the topic's overlay."""
     came: Callable[[int, int], object] = lambda event, now_us: None
     """(event, now): an event that is sent to the machine is here already, and will not be brought to it."""
-    publishes: Callable[[SignedEvent], object] = lambda sealed: None
+    publishes: Callable[[SignedEvent], object] = lambda signed: None
     """Told of every event before the application publishes it."""
     relays: bool = False
     """Whether nodes pass on events of streams that they do not follow, and so cannot answer for their
@@ -147,8 +147,8 @@ DurableEffect = Effect | Keep | SetFloor | Hand | Routed | Acknowledged | Provid
 
 
 class Durable:
-    """The machine. ``fault_of`` says what is wrong with an event's form or seal, or nothing; ``number_of``
-    gives the carrier's number of a topic, ``event_of`` that of an event."""
+    """The machine. ``fault_of`` says what is wrong with an event's form or signature, or nothing;
+    ``number_of`` gives the carrier's number of a topic, ``event_of`` that of an event."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class Durable:
         streams: Streams,
         fault_of: Callable[[SignedEvent], str],
         number_of: Callable[[str], int | None],
-        event_of: Callable[[SignedEvent], int] = lambda sealed: sealed.number,
+        event_of: Callable[[SignedEvent], int] = lambda signed: signed.number,
     ) -> None:
         self.me = me
         self.carrier = carrier
@@ -187,8 +187,8 @@ class Durable:
         match event:
             case Received(sender, message):
                 return self._receive(sender, message)
-            case PublishSigned(sealed):
-                return self._publish(sealed)
+            case PublishSigned(signed):
+                return self._publish(signed)
             case TimerFired(name) if name in TIMERS:
                 return self._repair(event)
             case Kept() | TopicReplicas() | Providers() | Lower() | Met():
@@ -228,26 +228,26 @@ class Durable:
         return self._carry(Received(sender, message))
 
     def _receive_event(self, sender: int, message: DurableEvent) -> list[DurableEffect]:
-        sealed, carried = message.sealed, message.carried
-        record = sealed.record
-        if self.repair.intake.height(record.topic, sealed.cid):
-            return self._take(sealed, sender, message.ack) + self._receive_again(sender, carried)
-        fault = self._fault_of(sealed)
+        signed, carried = message.signed, message.carried
+        record = signed.record
+        if self.repair.intake.height(record.topic, signed.cid):
+            return self._take(signed, sender, message.ack) + self._receive_again(sender, carried)
+        fault = self._fault_of(signed)
         if not fault and (carried.event, carried.topic) != (
-            self._event_of(sealed),
+            self._event_of(signed),
             self._number_of(record.topic),
         ):
             fault = "event under a false name"
         if fault:
             return self._refuse(sender, fault)
         if record.height == 0 or record.topic not in self.repair.topics:
-            return self._bring(sealed, sender, carried)
+            return self._bring(signed, sender, carried)
         if self.carrier.by_content:
-            _remember(self._hops, sealed.cid, carried.hops, ARRIVED)
-            return self._take(sealed, sender, message.ack) + self._bring(sealed, sender, carried)
-        _remember(self._arrived, sealed.cid, self._arrived.get(sealed.cid, []), ARRIVED)
-        self._arrived[sealed.cid] += [(sender, carried)][: WAYS - len(self._arrived[sealed.cid])]
-        return self._take(sealed, sender, message.ack)
+            _remember(self._hops, signed.cid, carried.hops, ARRIVED)
+            return self._take(signed, sender, message.ack) + self._bring(signed, sender, carried)
+        _remember(self._arrived, signed.cid, self._arrived.get(signed.cid, []), ARRIVED)
+        self._arrived[signed.cid] += [(sender, carried)][: WAYS - len(self._arrived[signed.cid])]
+        return self._take(signed, sender, message.ack)
 
     def _receive_again(self, sender: int, carried: CarriedEvent) -> list[DurableEffect]:
         """An event that has its place came once more. While it travels that concerns the carrier, which may
@@ -260,38 +260,38 @@ class Durable:
     def _receive_events(self, sender: int, message: StreamEvents | StreamPush) -> list[DurableEffect]:
         effects: list[DurableEffect] = []
         right = []
-        for sealed in message.events:
-            known = self.repair.intake.knows(message.topic, sealed.cid)
-            fault = "" if known else self._fault_of(sealed)
+        for signed in message.events:
+            known = self.repair.intake.knows(message.topic, signed.cid)
+            fault = "" if known else self._fault_of(signed)
             if fault:
                 effects += self._refuse(sender, fault)
                 continue
-            right.append(sealed)
+            right.append(signed)
             if not known and (isinstance(message, StreamPush) or self.carrier.by_content):
-                self._travel(sealed)  # its publisher has sent it along the carrier, too, which may be slower
+                self._travel(signed)  # its publisher has sent it along the carrier, too, which may be slower
         return effects + self._repair(Received(sender, replace(message, events=tuple(right))))
 
     def _refuse(self, sender: int, fault: str) -> list[DurableEffect]:
         refused: list[DurableEffect] = [Count(f"durable.refused {fault}"), Blame(sender, fault)]
         return refused + self._map_repair(self.repair.distrust(sender, self._now_us))
 
-    def _publish(self, sealed: SignedEvent) -> list[DurableEffect]:
-        number = self._number_of(sealed.record.topic)
+    def _publish(self, signed: SignedEvent) -> list[DurableEffect]:
+        number = self._number_of(signed.record.topic)
         effects: list[DurableEffect] = []
-        if sealed.record.height:
-            _remember(self._hops, sealed.cid, 0, ARRIVED)
-            effects += self._map_repair(self.repair.publish(sealed, self._now_us))
+        if signed.record.height:
+            _remember(self._hops, signed.cid, 0, ARRIVED)
+            effects += self._map_repair(self.repair.publish(signed, self._now_us))
         if number is None:
             return effects
-        self._travel(sealed)
-        self.carrier.publishes(sealed)
-        return effects + self._carry(Publish(number, self._event_of(sealed)))
+        self._travel(signed)
+        self.carrier.publishes(signed)
+        return effects + self._carry(Publish(number, self._event_of(signed)))
 
     # Gap repair's side.
 
-    def _take(self, sealed: SignedEvent, sender: int, ack: bool) -> list[DurableEffect]:
+    def _take(self, signed: SignedEvent, sender: int, ack: bool) -> list[DurableEffect]:
         judged = not self.carrier.relays
-        return self._map_repair(self.repair.take(sealed, sender, self._now_us, ack, judged))
+        return self._map_repair(self.repair.take(signed, sender, self._now_us, ack, judged))
 
     def _repair(self, event: RepairEvent) -> list[DurableEffect]:
         return self._map_repair(self.repair.handle(event, self._now_us))
@@ -303,30 +303,30 @@ class Durable:
             match effect:
                 case Keep(events):
                     mapped.append(effect)
-                    for sealed in events:
-                        arrived = self._arrived.pop(sealed.cid, [])
+                    for signed in events:
+                        arrived = self._arrived.pop(signed.cid, [])
                         if arrived:
-                            _remember(self._hops, sealed.cid, arrived[0][1].hops, ARRIVED)
+                            _remember(self._hops, signed.cid, arrived[0][1].hops, ARRIVED)
                         for sender, carried in arrived:
-                            mapped += self._bring(sealed, sender, carried)
-                case Hand(sealed):
-                    mapped.append(Hand(sealed, self._hops.pop(sealed.cid, -1)))
+                            mapped += self._bring(signed, sender, carried)
+                case Hand(signed):
+                    mapped.append(Hand(signed, self._hops.pop(signed.cid, -1)))
                 case _:
                     mapped.append(effect)
         return mapped
 
     # The carrier's side.
 
-    def _bring(self, sealed: SignedEvent, sender: int, carried: CarriedEvent) -> list[DurableEffect]:
+    def _bring(self, signed: SignedEvent, sender: int, carried: CarriedEvent) -> list[DurableEffect]:
         """Let the carrier have what was sent to it."""
-        self._travel(sealed)
+        self._travel(signed)
         return self._carry(Received(sender, carried))
 
-    def _travel(self, sealed: SignedEvent) -> None:
-        number = self._event_of(sealed)
+    def _travel(self, signed: SignedEvent) -> None:
+        number = self._event_of(signed)
         if number not in self._travelling:
-            self._travelling[number] = sealed
-            self._travelling_bytes += len(sealed.block)
+            self._travelling[number] = signed
+            self._travelling_bytes += len(signed.block)
         while len(self._travelling) > TRAVELLING or (
             self._travelling_bytes > TRAVELLING_BYTES and len(self._travelling) > 1
         ):
@@ -339,24 +339,24 @@ class Durable:
                 case Send(_, message, _) if isinstance(message, self.carrier.carries):
                     mapped.append(self._send(effect, message))
                 case Deliver(_, number, hops):
-                    sealed = self._travelling.get(number)
-                    if sealed is not None and sealed.record.height == 0:
-                        mapped.append(Hand(sealed, hops))
-                    elif sealed is not None and self.carrier.by_content:
-                        mapped.append(Routed(sealed, hops))
+                    signed = self._travelling.get(number)
+                    if signed is not None and signed.record.height == 0:
+                        mapped.append(Hand(signed, hops))
+                    elif signed is not None and self.carrier.by_content:
+                        mapped.append(Routed(signed, hops))
                 case _:
                     mapped.append(effect)
         return mapped
 
     def _send(self, send: Send, message: CarriedEvent) -> DurableEffect:
-        sealed = self._travelling.get(message.event)
-        if sealed is None:
+        signed = self._travelling.get(message.event)
+        if signed is None:
             return Count("durable.event forgotten")
-        own = sealed.cid in self.repair.holders
+        own = signed.cid in self.repair.holders
         if own:
             for peer in (send.to, send.otherwise):
-                self.repair.holders.sent(sealed.cid, peer, self._now_us)
-        return Send(send.to, DurableEvent(message, sealed, own), send.otherwise)
+                self.repair.holders.sent(signed.cid, peer, self._now_us)
+        return Send(send.to, DurableEvent(message, signed, own), send.otherwise)
 
 
 def _remember(memory: OrderedDict[bytes, Any], cid: bytes, value: object, most: int) -> None:

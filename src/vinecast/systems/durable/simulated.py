@@ -110,26 +110,26 @@ def cheap_verify(public: bytes, text: bytes, signature: bytes) -> bool:
     return hashlib.sha512(public + text).digest() == signature
 
 
-def event_of(sealed: SignedEvent) -> int:
+def event_of(signed: SignedEvent) -> int:
     """The number of the simulated event that a record stands for."""
-    return int.from_bytes(sealed.record.payload[:8], "big")
+    return int.from_bytes(signed.record.payload[:8], "big")
 
 
 class FormChecker:
     """Says what is wrong with an event that another node sent, in a simulation where messages are objects."""
 
     def __init__(self) -> None:
-        self._seals = SignatureChecker(cheap_verify, NETWORK)
+        self._signatures = SignatureChecker(cheap_verify, NETWORK)
 
-    def __call__(self, sealed: SignedEvent) -> str:
-        if cid_of(sealed.block) != sealed.cid:
+    def __call__(self, signed: SignedEvent) -> str:
+        if cid_of(signed.block) != signed.cid:
             return "wrong bytes"
         try:
-            if decode(sealed.block) != sealed.record:
+            if decode(signed.block) != signed.record:
                 return "wrong record"
         except RemoteError as error:
             return str(error)
-        return "" if self._seals.holds(sealed) else "forged event"
+        return "" if self._signatures.holds(signed) else "forged event"
 
 
 class DurableNodes:
@@ -208,7 +208,9 @@ class DurableNodes:
         """Who has said so and is there, the latest first, as a lookup would find them."""
         return tuple(filter(self.is_there, reversed(self._providers.get(topic, {}))))
 
-    def seal(self, node: int, topic: str, place: tuple[tuple[bytes, ...], int], number: int) -> SignedEvent:
+    def sign_event(
+        self, node: int, topic: str, place: tuple[tuple[bytes, ...], int], number: int
+    ) -> SignedEvent:
         """A node's event."""
         self.sequence += 1
         public, (parents, height) = public_key(node), place
@@ -271,8 +273,8 @@ class SimulatedDurable:
         for topic in self._nodes.profiles.topics_of(self.me).tolist():
             name = topic_name(topic)
             effects += self._tell(Follow(name), now_us)
-            for position, sealed in self.disk.after(name, self.disk.offset(CONSUMER, name), 1 << 30):
-                effects += self._consume(sealed, position, 0)
+            for position, signed in self.disk.after(name, self.disk.offset(CONSUMER, name), 1 << 30):
+                effects += self._consume(signed, position, 0)
         return effects + self._tell_replicas(now_us)
 
     def _tell_replicas(self, now_us: int) -> list[Effect]:
@@ -290,9 +292,9 @@ class SimulatedDurable:
         return effects
 
     def _publish(self, topic: str, number: int, now_us: int) -> list[Effect]:
-        sealed = self._nodes.seal(self.me, topic, self.durable.place(topic), number)
-        self._checker.published(sealed)
-        return self._tell(PublishSigned(sealed), now_us)
+        signed = self._nodes.sign_event(self.me, topic, self.durable.place(topic), number)
+        self._checker.published(signed)
+        return self._tell(PublishSigned(signed), now_us)
 
     def _commit(self, now_us: int) -> list[Effect]:
         self._committing = False
@@ -302,15 +304,15 @@ class SimulatedDurable:
         self._consumed.clear()
         return self._tell(Kept(safe), now_us)
 
-    def _consume(self, sealed: SignedEvent, position: int, hops: int) -> list[Effect]:
+    def _consume(self, signed: SignedEvent, position: int, hops: int) -> list[Effect]:
         """The application is handed an event, and acknowledges it."""
-        topic = sealed.record.topic
-        self._checker.delivered(self.me, sealed)
+        topic = signed.record.topic
+        self._checker.delivered(self.me, signed)
         if position:
             self.disk.ack(CONSUMER, topic, position)
-            self._consumed.setdefault(topic, []).append(sealed.cid)
+            self._consumed.setdefault(topic, []).append(signed.cid)
         number = self._nodes.number_of(topic)
-        return [Deliver(-1 if number is None else number, event_of(sealed), hops), *self._write()]
+        return [Deliver(-1 if number is None else number, event_of(signed), hops), *self._write()]
 
     def _write(self) -> list[Effect]:
         if self._committing:
@@ -332,10 +334,10 @@ class SimulatedDurable:
             case SetFloor(topic, floor):
                 self.disk.set_floor(topic, floor)
                 return self._write()
-            case Hand(sealed, hops):
-                return self._consume(sealed, self.disk.position_of(sealed.cid), hops)
-            case Routed(sealed, hops):
-                return self._consume(sealed, 0, hops)
+            case Hand(signed, hops):
+                return self._consume(signed, self.disk.position_of(signed.cid), hops)
+            case Routed(signed, hops):
+                return self._consume(signed, 0, hops)
             case Acknowledged(cid, holders):
                 self._checker.acknowledged(cid, holders)
                 return []

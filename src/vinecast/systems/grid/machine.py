@@ -64,7 +64,7 @@ class GridService:
     """GRID on one node, above a peer sampling layer.
 
     The application calls ``begin_period`` when a period begins, before anybody looks at the node's profile,
-    and hands over whatever GRID handles. ``on_silence(peer)`` is told of a partner that did not answer.
+    and hands over whatever GRID handles. ``on_suspect(peer)`` is told of a partner that did not answer.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class GridService:
         scratch: Scratch,
         sample: Sample,
         utility: Utility,
-        on_silence: Callable[[int], object] = lambda peer: None,
+        on_suspect: Callable[[int], object] = lambda peer: None,
     ) -> None:
         period_us = config.victor.period_us
         self.config = config
@@ -91,7 +91,7 @@ class GridService:
             sample,
             utility,
             period_us // 3,
-            on_silence,
+            on_suspect,
             self.suspicion,
         )
 

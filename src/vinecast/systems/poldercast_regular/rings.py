@@ -106,7 +106,7 @@ class RingsRegular(Rings):
         scratch: Scratch,
         others: Callable[[int], int],
         first_after_us: int,
-        on_silence: Callable[[int], object],
+        on_suspect: Callable[[int], object],
         suspicion: SuspicionMemory,
     ) -> None:
         self._view = _SlotProfiles(shared)
@@ -119,7 +119,7 @@ class RingsRegular(Rings):
             scratch,
             others,
             first_after_us,
-            on_silence,
+            on_suspect,
             suspicion,
         )
         self.slot = -1

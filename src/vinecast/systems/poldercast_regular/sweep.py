@@ -82,7 +82,7 @@ class PolderCastRegularSweep(PolderCastSweep):
         self.regular_lost = np.zeros(nodes, dtype=np.bool_)
         self.victor_silent = np.full(nodes, NOBODY, dtype=np.int32)
         self.regular_silent = np.full(nodes, NOBODY, dtype=np.int32)
-        self.grid_silence = make_suspicion(nodes)
+        self.grid_suspicion = make_suspicion(nodes)
         self.told = RegularProfiles(profiles, self.patterns)
         """What profiles say of the regular rings."""
         self._all_topics: Table = self.told.table
@@ -112,7 +112,7 @@ class PolderCastRegularSweep(PolderCastSweep):
         views = (self.victor_peers, self.victor_ages, self.regular_peers, self.regular_ages)
         stored = (self.stored, self.stored_ages, *self.buckets, self.told.coverage, self.told.gaps)
         flags = (self.slot_of, self.rounds, self.used, self.regular_lost, self.victor_silent)
-        own = (*views, *stored, *flags, self.regular_silent, *self.grid_silence, self._regular_considered)
+        own = (*views, *stored, *flags, self.regular_silent, *self.grid_suspicion, self._regular_considered)
         return super().state_bytes + self.regularity.nbytes + sum(array.nbytes for array in own)
 
     @property
@@ -130,7 +130,7 @@ class PolderCastRegularSweep(PolderCastSweep):
             self._drop_silent_regular(self.regular_silent, p, p + 1)
             victor.remove_silent(self._views, self.regular_silent, p, p + 1)
         self.victor_silent[nodes] = self.regular_silent[nodes] = NOBODY
-        self.grid_silence.peers[nodes] = NOBODY
+        self.grid_suspicion.peers[nodes] = NOBODY
         self.regularity.start(nodes, self._cycles * self.config.period_us)
 
     def forget_state(self, nodes: Nodes) -> None:
@@ -171,7 +171,7 @@ class PolderCastRegularSweep(PolderCastSweep):
     def _views(self) -> victor.Views:
         return victor.Views(
             self.victor_peers, self.victor_ages, self.cyclon.peers, self.cyclon.ages, self.patterns.regular,
-            self.patterns.packed, self.grid_silence, self.online, self.cyclon.cycles,
+            self.patterns.packed, self.grid_suspicion, self.online, self.cyclon.cycles,
         )  # fmt: skip
 
     # The clock, the log, the slots.
@@ -212,7 +212,7 @@ class PolderCastRegularSweep(PolderCastSweep):
         return rings.RingsLayer(
             View(self.regular_peers, self.regular_ages), View(self.victor_peers, self.victor_ages),
             View(self._sample, self.cyclon.ages), self._regular_considered, self.regular_lost,
-            self.grid_silence, self.regular_silent, self.online, self.cyclon.cycles, self._regular_seed,
+            self.grid_suspicion, self.regular_silent, self.online, self.cyclon.cycles, self._regular_seed,
             config.gossip_size, config.informed, self._regular_topics, scratch, self._indexes[worker],
         )  # fmt: skip
 

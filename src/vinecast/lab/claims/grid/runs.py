@@ -184,19 +184,19 @@ def play_together(plays: Sequence[RingsRun]) -> list[dict[int, Run]]:
     base = build_world(resolved, profiles, data=scene.data)
     assert isinstance(base, SweepWorld)
     world = _Together(base.engine)
-    director = FaultDriver(resolved, world, scene.data)
+    fault_driver = FaultDriver(resolved, world, scene.data)
     measured = []
     for play in plays:
         sweep = base.engine.sweep
         assert isinstance(sweep, PolderCastSweep)
         if play.second is not None:
-            sweep = _second_ring(play, play.second, profiles, sweep, director.turns)
+            sweep = _second_ring(play, play.second, profiles, sweep, fault_driver.turns)
             world.above.append(SweepEngine(sweep, sweep.config.period_us, "synchronous"))
         fanouts = (FANOUT, FANOUT_BASE) if play.second is None else (FANOUT,)
         measured.append((sweep, {fanout: Notes(profiles) for fanout in fanouts}))
     age = np.full(scene.nodes, -1)
     for cycle in range(scene.cycles):
-        director.before(cycle)
+        fault_driver.before(cycle)
         age = np.where(world.online, age + 1, -1)
         world.advance()
         expected = age >= WARM_UP

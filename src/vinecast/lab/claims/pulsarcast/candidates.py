@@ -57,7 +57,7 @@ def weigh_records(message: Any) -> int | None:
 
 def _weigh(value: Any) -> int:
     if isinstance(value, SignedEvent):
-        return len(value.block) - NUMBER_BYTES + PAYLOAD + len(value.seal.to_bytes())
+        return len(value.block) - NUMBER_BYTES + PAYLOAD + len(value.signature.to_bytes())
     if isinstance(value, str):  # a topic's name; everywhere else its id stands for it
         return TOPIC
     if isinstance(value, bytes):
