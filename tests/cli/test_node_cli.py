@@ -184,7 +184,7 @@ def test_what_a_node_prints_for_people(start: Start, tmp_path: Path) -> None:
 def test_twice_is_at_once(start: Start, tmp_path: Path) -> None:
     stuck, about = run_node(start, tmp_path / "a", "--set", "leave_s=60")
     friend, _ = run_node(start, "", "--join", about["address"])
-    while json.loads(start("stats", "--folder", str(tmp_path / "a"), "--json").end()[1])["links"] < 1:
+    while json.loads(start("stats", "--folder", str(tmp_path / "a"), "--json").end()[1])["connections"] < 1:
         pass
     friend.process.send_signal(signal.SIGSTOP)  # it will not take what is queued for it
     stuck.process.send_signal(signal.SIGTERM)
@@ -384,7 +384,7 @@ def test_a_local_network_with_too_much_to_carry(start: Start) -> None:
     for step in overload["steps"]:
         assert step["delivered"] + sum(step["dropped"].values()) == step["due"] == step["published"]
         assert step["unaccounted"] == 0
-        assert min(step["delivered"], step["dropped"]["reader too slow"]) > 0
+        assert min(step["delivered"], step["dropped"]["subscriber too slow"]) > 0
     assert overload["steps"][0]["refused_to_the_publisher"] == 0
     assert overload["steps"][1]["refused_to_the_publisher"] > 0
     assert overload["resident_mb"]["highest"] < overload["resident_mb"]["before"] + GROWTH_MB

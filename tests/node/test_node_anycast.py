@@ -24,7 +24,7 @@ from vinecast.peer.identity import Identity, verify
 from vinecast.peer.limits.misbehaviour import BenignRefusal
 from vinecast.peer.routers import anycast_messages as wire
 from vinecast.peer.routers import poldercast
-from vinecast.peer.routers.anycast import QUESTIONS
+from vinecast.peer.routers.anycast import REQUESTS_IN_HAND
 from vinecast.peer.table.peer_table import ME, PeerTable
 from vinecast.peer.wire.codec import Codec
 from vinecast.peer.wire.handshake import MISBEHAVED
@@ -320,7 +320,7 @@ def test_full_foreign_and_stale_filters_over_real_sockets() -> None:
             victim = found.nodes[0]
             counters = victim._driver.counters
             stranger = await Attacker("test").connect(victim.address)
-            await stranger.greet()
+            await stranger.shake_hands()
             await stranger.send(stranger.introduction())
             await until(lambda: victim._driver.peer_table.number_of(stranger.identity.id) != NOBODY)
 
@@ -353,17 +353,19 @@ def test_walks_without_end_go_nowhere_and_their_sender_is_shunned() -> None:
         async with village(3, sockets=True, config=NodeConfig()) as found:
             victim = found.nodes[0]
             stranger = await Attacker("test").connect(victim.address)
-            await stranger.greet()
+            await stranger.shake_hands()
             await stranger.send(stranger.introduction())
             await until(lambda: victim._driver.peer_table.number_of(stranger.identity.id) != NOBODY)
-            seeks = [wire.encode_own(wire.SeekSubscriber(5, b"", 24, -1, n)) for n in range(4 * QUESTIONS)]
+            seeks = [
+                wire.encode_own(wire.SeekSubscriber(5, b"", 24, -1, n)) for n in range(4 * REQUESTS_IN_HAND)
+            ]
             while await stranger.send(*seeks):
                 pass
             assert await stranger.refused() == MISBEHAVED
             assert victim._driver.counters["anycast.too many walks"] > 0
-            assert total(found, "refused: too many questions") > 0
+            assert total(found, "refused: too many requests") > 0
             honest = [node for node in found.nodes if node is not victim]
-            assert all(victim._driver.transport.is_linked(node.id) for node in honest)
+            assert all(victim._driver.transport.is_connected(node.id) for node in honest)
             assert victim._driver.peer_table.number_of(victim.id) == ME
 
     live(main())

@@ -1,5 +1,5 @@
-"""What a peer may send of streams and in Kademlia that is wrong, each over a real link: refused with a reason
-that is counted, held against the peer, nothing stored, nothing delivered."""
+"""What a peer may send of streams and in Kademlia that is wrong, each over a real connection: refused with a
+reason that is counted, held against the peer, nothing stored, nothing delivered."""
 
 import asyncio
 import contextlib
@@ -106,7 +106,7 @@ async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
         assert [(await anext(reader)).id for _ in said] == [receipt.id for receipt in said]
         await until(lambda: victim._driver.streams.repair.topics[TOPIC].opened, "where the stream begins")
         liar = await Attacker(NETWORK).connect(victim.address)
-        await liar.greet()
+        await liar.shake_hands()
         await liar.send(liar.introduction([TOPIC]))
         try:
             await until(lambda: victim._driver.peer_table.number_of(liar.identity.id) > 0, "they have met")

@@ -31,7 +31,7 @@ def frame_of(*events: SignedEvent) -> bytes:
 
 def test_many_events_travel_in_few_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        # Nobody asks for these events: a link that breaks for a moment, because somebody is late, loses some.
+        # Nobody asks for these events: a connection that breaks while somebody is late loses some.
         async with village(3, config=replace(FAST, period_s=0.5)) as found:
             readers = [node.subscribe("news") for node in found.nodes]
             await settled(found)
@@ -75,7 +75,7 @@ def test_what_is_not_wanted_is_left_out_of_a_frame_and_the_rest_is_taken() -> No
             assert counters["refused: event replayed"] == 1
             assert counters["events received first"] == 2
             assert reader.waiting == 0
-            assert victim._driver.transport.is_linked(sender.id)
+            assert victim._driver.transport.is_connected(sender.id)
 
     live(main())
 

@@ -1,5 +1,5 @@
-"""Faults where a node waits for something: a link lost in every state, a full disk, a clock that jumps, an
-address that is taken, one that hangs. The transport and the store have tests of their own."""
+"""Faults where a node waits for something: a connection lost in every state, a full disk, a clock that jumps,
+an address that is taken, one that hangs. The transport and the store have tests of their own."""
 
 import asyncio
 import contextlib
@@ -39,31 +39,32 @@ async def complete(found: Village, topic: str = "news") -> None:
     await until(lambda: all(node._driver.is_ready(topic) for node in nodes), "ring complete")
 
 
-# Links.
+# Connections.
 
 
-@pytest.mark.parametrize("state", [State.OPENING, State.GREETING, State.UP, State.LEAVING])
+@pytest.mark.parametrize("state", [State.OPENING, State.HANDSHAKE, State.UP, State.LEAVING])
 def test_a_link_lost_in_any_state_is_made_again(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     lost: list[Connection] = []
 
-    def lose(link: Connection) -> None:
-        if len(lost) < 3 and link not in lost:
-            lost.append(link)
-            asyncio.get_running_loop().call_soon(link.drop, "cut by the test")
+    def lose(connection: Connection) -> None:
+        if len(lost) < 3 and connection not in lost:
+            lost.append(connection)
+            asyncio.get_running_loop().call_soon(connection.drop, "cut by the test")
 
     def losing(method: str) -> None:
         original = getattr(Connection, method)
 
-        def patched(link: Connection, *rest: Any) -> None:
+        def patched(connection: Connection, *rest: Any) -> None:
             if state is State.OPENING:
-                lose(link)
-            original(link, *rest)
-            if link.state is state:
-                lose(link)
+                lose(connection)
+            original(connection, *rest)
+            if connection.state is state:
+                lose(connection)
 
         monkeypatch.setattr(Connection, method, patched)
 
-    losing({State.OPENING: "connection_made", State.GREETING: "connection_made", State.UP: "_greeted"}.get(
+    losing({State.OPENING: "connection_made", State.HANDSHAKE: "connection_made", State.UP:
+    "_shaken_hands"}.get(
         state, "retire"
     ))  # fmt: skip
 
@@ -75,10 +76,10 @@ def test_a_link_lost_in_any_state_is_made_again(state: State, monkeypatch: pytes
             readers = [node.subscribe("news") for node in found.nodes]
             if state is State.LEAVING:
                 transport: Any = found.nodes[0]._driver.transport
-                await until(lambda: bool(transport._up), "a link")
-                for link in list(transport._up.values()):
-                    transport._retire(link, "idle")
-            await until(lambda: len(lost) >= (1 if state is State.LEAVING else 3), "links are lost")
+                await until(lambda: bool(transport._up), "a connection")
+                for connection in list(transport._up.values()):
+                    transport._retire(connection, "idle")
+            await until(lambda: len(lost) >= (1 if state is State.LEAVING else 3), "connections are lost")
             await complete(found)
             await found.nodes[0].publish("news", b"all the same")
             for reader in readers:
@@ -246,7 +247,7 @@ def test_an_address_that_hangs_is_given_up_and_the_next_one_tried() -> None:
 
 
 class Rude:
-    """Cuts every link as soon as it is up."""
+    """Cuts every connection as soon as it is up."""
 
     def __init__(self, network: MemoryNetwork, me: Identity) -> None:
         self._network, self._me = network, me

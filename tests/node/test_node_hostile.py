@@ -81,11 +81,14 @@ class Scene:
         return counted
 
     async def attacker(self, **rest: Any) -> Attacker:
-        """Somebody whose link to the victim is up, and who has introduced itself."""
+        """Somebody whose connection to the victim is up, and who has introduced itself."""
         attacker = await Attacker(self.found.network, **rest).connect(self.victim.address)
-        await attacker.greet()
+        await attacker.shake_hands()
         await attacker.send(attacker.introduction())
-        await until(lambda: attacker.identity.id in self.driver.transport.links(), "a link to the attacker")
+        await until(
+            lambda: attacker.identity.id in self.driver.transport.connections(),
+            "a connection to the attacker",
+        )
         return attacker
 
     async def still_serves(self) -> None:
@@ -119,13 +122,13 @@ class Scene:
         assert driver.peer_table._topics_held <= TOPICS_EACH * config.topics
         assert len(self.victim.stats()["counters"]) <= REASONS_MAX
         assert len(transport.counters) <= REASONS_MAX
-        assert len(transport._links) <= config.transport.accepted_max + config.transport.dialled_max
-        assert len(transport._peers) <= len(transport._links) + len(transport._tasks)
+        assert len(transport._connections) <= config.transport.accepted_max + config.transport.dialled_max
+        assert len(transport._peers) <= len(transport._connections) + len(transport._tasks)
         assert len(driver.events.replays._seen) <= driver.events.replays._most
         assert len(driver.trace) <= config.traced
         assert set(driver.system.codec._sent) <= set(transport._peers)
-        for link in transport._links:
-            assert link.queue.queued_bytes <= config.transport.queue_bytes_max
+        for connection in transport._connections:
+            assert connection.queue.queued_bytes <= config.transport.queue_bytes_max
 
 
 @contextlib.asynccontextmanager
@@ -172,7 +175,7 @@ def test_truncated_and_oversized_frames() -> None:
             whole = control(FrameKind.DATA, encode(half.event("news")))
             await half.say(whole[: len(whole) // 2])
             await half.leave()
-            await until(lambda: half.identity.id not in found.driver.transport.links())
+            await until(lambda: half.identity.id not in found.driver.transport.connections())
             large = await found.attacker()
             await large.say(pack_head(found.victim.config.transport.frame_bytes_max + 1) + bytes(5000))
             assert await large.refused() == "frame too large"
@@ -355,7 +358,7 @@ def test_a_peer_that_claims_anothers_id() -> None:
 
 
 async def flood(attacker: Attacker, make: Callable[[], Any], batch: int = 50) -> str:
-    """Send until the node closes the link; why it did."""
+    """Send until the node closes the connection; why it did."""
     async with asyncio.timeout(30):
         while await attacker.send(*(make() for _ in range(batch))):
             await asyncio.sleep(0)
@@ -425,7 +428,9 @@ def test_events_nobody_asked_for_are_refused_and_the_sender_told_why() -> None:
             await attacker.send(*(attacker.event("spam") for _ in range(200)))
             await until(lambda: found.count("refused: event on a topic that is not subscribed to") == 200)
             await until(lambda: sum(kind == FrameKind.DATA for kind, _ in attacker.frames) >= 2)
-            assert attacker.identity.id in found.driver.transport.links()  # it may have an old card of ours
+            assert (
+                attacker.identity.id in found.driver.transport.connections()
+            )  # it may have an old card of ours
             for _ in range(TOLD_CYCLES + 1):  # but it is told in every cycle
                 await attacker.send(attacker.event("spam"))
                 found.driver._misbehaviour.begin_cycle(0)
@@ -449,7 +454,7 @@ def test_old_events_sent_again_by_anybody_are_not_held_against_it() -> None:
             found.driver.machine.recent._seen.clear()  # as after a while
             await attacker.send(*[old] * 100)
             await until(lambda: found.count("refused: event replayed") == 100)
-            assert attacker.identity.id in found.driver.transport.links()
+            assert attacker.identity.id in found.driver.transport.connections()
             await found.still_serves()
             await attacker.leave()
 
@@ -501,7 +506,7 @@ def test_a_peer_that_does_not_read_costs_a_bounded_queue() -> None:
         limits = {"queue_bytes_max": 600 * 1024, "frame_bytes_max": 512 * 1024, "stalled_s_max": 1.0}
         async with scene(**limits) as found:
             deaf = await Attacker("test").connect(found.victim.address, reads=False)
-            await deaf.greet()
+            await deaf.shake_hands()
             await deaf.send(deaf.introduction(["news"]))
             topics = [f"{i:03}" + "x" * 200 for i in range(250)]
             await deaf.send(*(deaf.gossip(stranger_card("test", topics)) for _ in range(20)))

@@ -60,7 +60,7 @@ def test_ten_times_faster_than_the_reader(sockets: bool) -> None:
                 assert reader.waiting <= 100
             assert len(read) + reader.waiting + reader.dropped == published
             assert subscriber.stats()["dropped"] == reader.dropped > 0
-            assert subscriber.stats()["counters"]["dropped: reader too slow"] == reader.dropped
+            assert subscriber.stats()["counters"]["dropped: subscriber too slow"] == reader.dropped
             assert mine.waiting + mine.dropped == published  # nobody reads here at all
             assert read == sorted(set(read))  # in order, each once
             assert not any("peer cannot take more" in reason for reason in publisher.stats()["counters"])
@@ -84,7 +84,10 @@ def test_many_publishers_faster_than_the_network() -> None:
             for n in range(rounds):
                 payloads = [n.to_bytes(2, "big") + bytes(size) for _ in range(at_once)]
                 receipts += await asyncio.gather(*(attempt(one, "news", data) for data in payloads))
-                assert all(link.queue.queued_bytes <= NARROW.queue_bytes_max for link in transport._links)
+                assert all(
+                    connection.queue.queued_bytes <= NARROW.queue_bytes_max
+                    for connection in transport._connections
+                )
             taken = sum(receipt is not None and receipt.neighbours == 1 for receipt in receipts)
             lost = sum(receipt is not None and receipt.neighbours == 0 for receipt in receipts)
             refused = sum(receipt is None for receipt in receipts)
@@ -109,7 +112,7 @@ async def stuffed(node: Node, found: Village) -> AsyncIterator[None]:
     """A peer that subscribes to ``slow``, never reads, and whose queue is full; it leaves at the end."""
     deaf = await Attacker(found.network).connect(node.address, reads=False)
     try:
-        await deaf.greet()
+        await deaf.shake_hands()
         await deaf.send(deaf.introduction(["slow"]))
         transport, peer = node._driver.transport, deaf.identity.id
         await until(lambda: node._driver.peer_table.number_of(peer) >= 0, "the deaf peer is known")

@@ -155,7 +155,7 @@ def test_now_earliest_an_offset_and_an_id() -> None:
                 other.subscribe("news/#", 1)
             with pytest.raises(InputError):
                 other.log("news", stranger)
-            assert len(other._readers.by_topic["news"]) == 6
+            assert len(other._subscriptions.by_topic["news"]) == 6
 
     live(main())
 
@@ -480,7 +480,7 @@ def test_nobody_waits_for_a_stranger_who_left(monkeypatch: pytest.MonkeyPatch) -
             await until(lambda: one._driver.count_others() == 1, "they have met")
             await one.names.create("first")
             stranger = await Attacker(found.network).connect(one.address)
-            await stranger.greet()
+            await stranger.shake_hands()
             await stranger.send(stranger.introduction(), encode_stream(Ping(1)))
             await stranger.answered()
             await stranger.leave()
@@ -488,7 +488,7 @@ def test_nobody_waits_for_a_stranger_who_left(monkeypatch: pytest.MonkeyPatch) -
             number = one._driver.peer_table.number_of(stranger.identity.id)
             assert table is not None
             assert number in table.in_use
-            await until(lambda: stranger.identity.id not in one._driver.transport.links(), "it is gone")
+            await until(lambda: stranger.identity.id not in one._driver.transport.connections(), "it is gone")
             async with asyncio.timeout(PATIENCE_S):
                 await one.names.create("second")
                 created = await one.names.create("third")

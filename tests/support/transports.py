@@ -72,12 +72,12 @@ class Node:
     def send(self, other: "Node", frame: bytes) -> bool:
         return self.transport.send(other.id, other.address, frame)
 
-    def link_to(self, peer: NodeId) -> Connection:
+    def connection_to(self, peer: NodeId) -> Connection:
         return self.transport._up[peer]
 
     @property
     def connections(self) -> int:
-        return len(self.transport._links)
+        return len(self.transport._connections)
 
 
 class Stranger(asyncio.Protocol):
@@ -192,7 +192,7 @@ class World:
         return node
 
     async def pair(self, **config: Any) -> tuple[Node, Node]:
-        """Two nodes with a link; the first has dialled."""
+        """Two nodes with a connection; the first has dialled."""
         one, other = await self.node(**config), await self.node(**config)
         assert await one.transport.connect(other.address) == other.id
         await other.until(lambda: bool(other.ups))
@@ -204,9 +204,9 @@ class World:
         stranger = Stranger()
         self._strangers.append(stranger)
         if self.kind == "memory":
-            link = target.transport._accept("memory")
-            assert link is not None
-            self.memory.connect(identity, stranger, target.transport.identity, link)
+            connection = target.transport._accept("memory")
+            assert connection is not None
+            self.memory.connect(identity, stranger, target.transport.identity, connection)
         else:
             await asyncio.get_running_loop().create_connection(
                 lambda: stranger,
@@ -218,7 +218,7 @@ class World:
         return stranger
 
     async def guest(self, target: Node, identity: Identity | None = None, **handshake: Any) -> Stranger:
-        """A stranger whose link is up."""
+        """A stranger whose connection is up."""
         stranger = await self.stranger(target, identity)
         stranger.greet(**handshake)
         await target.until(lambda: bool(target.ups))

@@ -9,7 +9,7 @@ from vinecast.core.arrays.topic_overlap import begin_gathering, gather, make_scr
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.tman import TManConfig
 from vinecast.sim.engine.sweep import SweepEngine
-from vinecast.sim.measure.metrics import spread_stats
+from vinecast.sim.measure.metrics import dissemination_stats
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.workload.subscriptions import Subscriptions, pattern, subscribe
 from vinecast.systems.opt.machine import OptConfig
@@ -70,7 +70,7 @@ def test_a_bound_costs_deliveries_and_none_costs_links() -> None:
         sweep.start(np.arange(300), random_views(1, 300, 20))
         engine.run(20)
         publication = TManPublication(sweep, 0)
-        stats = spread_stats(publication.run(engine.divide), profiles, sweep.online)
+        stats = dissemination_stats(publication.run(engine.divide), profiles, sweep.online)
         hits.append(stats.hit_ratio)
         degrees.append(sweep.degrees().mean())
         assert publication.received[0].sum() == 0  # nobody relays

@@ -24,7 +24,7 @@ from vinecast.protocols.vicinity import VicinityConfig
 from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig
 from vinecast.sim.engine.sweep import SweepEngine
-from vinecast.sim.measure.metrics import spread_of
+from vinecast.sim.measure.metrics import dissemination_of
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.workload.subscriptions import Subscriptions
 from vinecast.systems.poldercast.config import PolderCastConfig
@@ -171,9 +171,9 @@ def events_at(twins: Twins, changed: dict[str, object], delays: Delays | None = 
     """What would become of the same events under another configuration, on the overlay as it is."""
     before = twins.sweep.config
     twins.sweep.config = dataclasses.replace(before, **changed)  # type: ignore[arg-type]
-    spread = twins.sweep.publish(3, delays=delays).run(twins.sweeper.divide)
+    dissemination = twins.sweep.publish(3, delays=delays).run(twins.sweeper.divide)
     twins.sweep.config = before
-    return spread
+    return dissemination
 
 
 @pytest.mark.parametrize("fanout", [1, 2, 4])
@@ -187,14 +187,14 @@ def test_dissemination_equals_the_event_engine(fanout: int, shortcuts: str, stan
     twins = live_through_it(80, 7, config=config, cycles=12)
     twins.sweeper.run(1)
     leave_suddenly(twins)
-    spread = twins.publish(epoch=3)
+    dissemination = twins.publish(epoch=3)
     turned = events_at(twins, {"stand_by": not stand_by})
-    better, worse = (spread, turned) if stand_by else (turned, spread)
+    better, worse = (dissemination, turned) if stand_by else (turned, dissemination)
     assert np.count_nonzero(better.hops >= 0) > np.count_nonzero(worse.hops >= 0)
     if fanout > 1:
         for other in {"both", "mixed", "cyclon", "vicinity"} - {shortcuts}:
-            assert not np.array_equal(events_at(twins, {"shortcuts": other}).copies, spread.copies)
-    check_events(twins, spread, epoch=3)
+            assert not np.array_equal(events_at(twins, {"shortcuts": other}).copies, dissemination.copies)
+    check_events(twins, dissemination, epoch=3)
 
 
 def test_stand_bys_change_nothing_while_everybody_is_on_line() -> None:
@@ -208,24 +208,24 @@ def test_stand_bys_change_nothing_while_everybody_is_on_line() -> None:
         assert np.array_equal(with_them.copies, without.copies)
 
 
-def check_events(twins: Twins, spread: Dissemination, epoch: int) -> None:
+def check_events(twins: Twins, dissemination: Dissemination, epoch: int) -> None:
     """Let the machines publish too, late in the cycle: all layers are done with it, so that nothing moves."""
     topics, begin = twins.sweep.profiles.topic_ids.size, twins.now_us - 900_000
     twins.trace.clear()
-    for topic, publisher in enumerate(spread.publisher.tolist()):
+    for topic, publisher in enumerate(dissemination.publisher.tolist()):
         if publisher >= 0:
             twins.engine.command(publisher, begin, Publish(topic, epoch * topics + topic))
     twins.engine.run(twins.now_us - 1)
-    told = spread_of(twins.trace, twins.profiles, epoch * topics)
-    assert np.array_equal(told.publisher, spread.publisher)
-    assert np.array_equal(told.hops, spread.hops)
-    assert np.array_equal(told.copies, spread.copies)
-    if spread.latency_us is not None:
+    told = dissemination_of(twins.trace, twins.profiles, epoch * topics)
+    assert np.array_equal(told.publisher, dissemination.publisher)
+    assert np.array_equal(told.hops, dissemination.hops)
+    assert np.array_equal(told.copies, dissemination.copies)
+    if dissemination.latency_us is not None:
         delivered = [record for record in twins.trace if record.kind == TraceKind.DELIVERED]
         at_us = {(record.node, record.topic): record.time_us - begin for record in delivered}
         owner, topic_of = twins.profiles.owners().tolist(), twins.profiles.topics.tolist()
         told_us = [at_us.get(key, -1) for key in zip(owner, topic_of, strict=True)]
-        assert told_us == spread.latency_us.tolist()
+        assert told_us == dissemination.latency_us.tolist()
 
 
 @pytest.mark.parametrize("fanout", [1, 2, 5])
@@ -240,12 +240,12 @@ def test_dissemination_in_time_equals_the_event_engine(fanout: int, one_way_ms: 
     rtt_ms = 2.0 * np.array(one_way_ms)[choices]
     config = NetworkConfig(latency="matrix", matrix="unread")
     twins.engine.network = Network(config, 7, twins.nodes, rtt_ms)
-    spread = twins.sweep.publish(3, delays=twins.engine.network.delays()).run(twins.sweeper.divide)
-    assert spread.latency_us is not None
-    assert len(set(spread.latency_us.tolist())) > 3
+    dissemination = twins.sweep.publish(3, delays=twins.engine.network.delays()).run(twins.sweeper.divide)
+    assert dissemination.latency_us is not None
+    assert len(set(dissemination.latency_us.tolist())) > 3
     alone = events_at(twins, {"stand_by": False}, twins.engine.network.delays())
-    assert np.count_nonzero(spread.hops >= 0) > np.count_nonzero(alone.hops >= 0)
-    check_events(twins, spread, epoch=3)
+    assert np.count_nonzero(dissemination.hops >= 0) > np.count_nonzero(alone.hops >= 0)
+    check_events(twins, dissemination, epoch=3)
 
 
 @pytest.mark.parametrize("fanout", [1, 2, 5])

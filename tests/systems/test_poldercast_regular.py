@@ -21,7 +21,7 @@ from vinecast.protocols.rings import RingsConfig
 from vinecast.protocols.victor import VictorConfig
 from vinecast.sim.engine.sweep import SweepEngine
 from vinecast.sim.engine.wire import entry_bytes, profile_topic_bytes
-from vinecast.sim.measure.metrics import ring_targets, spread_stats
+from vinecast.sim.measure.metrics import dissemination_stats, ring_targets
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.scenario.run import simulate
 from vinecast.sim.scenario.scenario import resolve
@@ -178,9 +178,9 @@ def test_nobody_forwards_more_than_f_times_on_each_ring(fanout: int) -> None:
     sweep, engine = sweep_of(60, 7, config_of(fanout, slot_s=60, slots=1))
     sweep.patterns.give(np.ones((60, 1), dtype=np.bool_))
     engine.run(30)
-    twice = spread_stats(sweep.publish(1).run(engine.divide), sweep.profiles, sweep.online)
+    twice = dissemination_stats(sweep.publish(1).run(engine.divide), sweep.profiles, sweep.online)
     sweep.patterns.regular[:] = False
-    once = spread_stats(sweep.publish(1).run(engine.divide), sweep.profiles, sweep.online)
+    once = dissemination_stats(sweep.publish(1).run(engine.divide), sweep.profiles, sweep.online)
     assert twice.hit_ratio == once.hit_ratio == 1.0
     assert once.duplication <= max(fanout, 2)
     assert once.duplication < twice.duplication <= 2 * max(fanout, 2)
@@ -196,8 +196,8 @@ def test_a_broken_ring_is_mended_by_the_regular() -> None:
         sweep.patterns.give((stay & regular)[:, None])
         engine.run(30)
         sweep.stop(np.flatnonzero(~stay))
-        spread = sweep.publish(1).run(engine.divide)
-        missed.append(1 - spread_stats(spread, sweep.profiles, sweep.online).hit_ratio)
+        dissemination = sweep.publish(1).run(engine.divide)
+        missed.append(1 - dissemination_stats(dissemination, sweep.profiles, sweep.online).hit_ratio)
     assert missed[1] < missed[0] / 2
 
 

@@ -26,7 +26,7 @@ from vinecast.protocols.victor import VictorConfig
 from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig
 from vinecast.sim.engine.sweep import SweepEngine
-from vinecast.sim.measure.metrics import spread_of
+from vinecast.sim.measure.metrics import dissemination_of
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.workload.subscriptions import Subscriptions
 from vinecast.systems.grid.machine import GridConfig
@@ -194,17 +194,17 @@ def leave_suddenly(twins: Twins) -> None:
         twins.engine.crash(node, twins.now_us - QUIET_US)
 
 
-def check_events(twins: Twins, spread: Dissemination, epoch: int) -> None:
+def check_events(twins: Twins, dissemination: Dissemination, epoch: int) -> None:
     topics, begin = twins.profiles.topic_ids.size, twins.now_us - QUIET_US
     twins.trace.clear()
-    for topic, publisher in enumerate(spread.publisher.tolist()):
+    for topic, publisher in enumerate(dissemination.publisher.tolist()):
         if publisher >= 0:
             twins.engine.command(publisher, begin, Publish(topic, epoch * topics + topic))
     twins.engine.run(twins.now_us - 1)
-    told = spread_of(twins.trace, twins.profiles, epoch * topics)
-    assert np.array_equal(told.publisher, spread.publisher)
-    assert np.array_equal(told.hops, spread.hops)
-    assert np.array_equal(told.copies, spread.copies)
+    told = dissemination_of(twins.trace, twins.profiles, epoch * topics)
+    assert np.array_equal(told.publisher, dissemination.publisher)
+    assert np.array_equal(told.hops, dissemination.hops)
+    assert np.array_equal(told.copies, dissemination.copies)
 
 
 @pytest.mark.parametrize(("fanout", "stand_by"), [(1, True), (2, False), (2, True), (4, True)])
@@ -213,13 +213,13 @@ def test_dissemination_over_both_rings_equals_the_event_engine(fanout: int, stan
     twins = live_through_it(80, 7, config=config_of(fanout=fanout, stand_by=stand_by), cycles=26)
     twins.sweeper.run(1)
     leave_suddenly(twins)
-    spread = twins.sweep.publish(3).run(twins.sweeper.divide)
+    dissemination = twins.sweep.publish(3).run(twins.sweeper.divide)
     before = twins.sweep.patterns.regular.copy()
     twins.sweep.patterns.regular[:] = False
     alone = twins.sweep.publish(3).run(twins.sweeper.divide)
     twins.sweep.patterns.regular[:] = before
-    assert spread.copies.sum() > alone.copies.sum()
-    check_events(twins, spread, epoch=3)
+    assert dissemination.copies.sum() > alone.copies.sum()
+    check_events(twins, dissemination, epoch=3)
 
 
 def test_events_in_time_over_both_rings_equal_the_event_engine() -> None:
@@ -229,8 +229,8 @@ def test_events_in_time_over_both_rings_equal_the_event_engine() -> None:
     rtt_ms = 2.0 * np.array((0, 1, 4, 9))[below_array(3, np.arange(121), 4).reshape(11, 11)]
     config = NetworkConfig(latency="matrix", matrix="unread")
     twins.engine.network = Network(config, 7, twins.nodes, rtt_ms)
-    spread = twins.sweep.publish(3, delays=twins.engine.network.delays()).run(twins.sweeper.divide)
-    check_events(twins, spread, epoch=3)
+    dissemination = twins.sweep.publish(3, delays=twins.engine.network.delays()).run(twins.sweeper.divide)
+    check_events(twins, dissemination, epoch=3)
 
 
 @pytest.mark.parametrize("cycles", [26, 27])
@@ -240,7 +240,7 @@ def test_around_a_change_of_slots_both_slots_neighbours_serve(cycles: int) -> No
     twins = live_through_it(80, 8, config=config, cycles=cycles)
     twins.sweeper.run(1)
     leave_suddenly(twins)
-    spread = twins.sweep.publish(3).run(twins.sweeper.divide)
+    dissemination = twins.sweep.publish(3).run(twins.sweeper.divide)
     sharp = dataclasses.replace(
         config,
         grid=dataclasses.replace(
@@ -248,8 +248,8 @@ def test_around_a_change_of_slots_both_slots_neighbours_serve(cycles: int) -> No
         ),
     )
     twins.sweep.config = sharp
-    assert not np.array_equal(twins.sweep.publish(3).run(twins.sweeper.divide).copies, spread.copies)
-    check_events(twins, spread, epoch=3)
+    assert not np.array_equal(twins.sweep.publish(3).run(twins.sweeper.divide).copies, dissemination.copies)
+    check_events(twins, dissemination, epoch=3)
 
 
 def test_poldercast_below_is_what_it_is_without_regular_rings() -> None:

@@ -41,7 +41,7 @@ from vinecast.protocols.pastry import (
 )
 from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig
-from vinecast.sim.measure.metrics import spread_of
+from vinecast.sim.measure.metrics import dissemination_of
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.scenario.run import simulate
 from vinecast.sim.scenario.scenario import read_scenario, resolve
@@ -354,16 +354,18 @@ def test_events_on_a_frozen_network_go_where_the_engine_takes_them(crashed: int)
     net.run(5.3)
     online = np.array(net.engine.online)
     nodes = [net.node(me) for me in range(80)]
-    spread = publish_frozen(nodes, online, net.profiles, 10, 0, net.engine.now_us)
-    assert np.array_equal(spread.publisher, choose_publishers(10, 0, net.profiles, online))
+    dissemination = publish_frozen(nodes, online, net.profiles, 10, 0, net.engine.now_us)
+    assert np.array_equal(dissemination.publisher, choose_publishers(10, 0, net.profiles, online))
     net.trace.clear()
     for topic in TOPICS:
-        net.engine.command(int(spread.publisher[topic]), net.engine.now_us, Publish(topic, 1000 + topic))
+        net.engine.command(
+            int(dissemination.publisher[topic]), net.engine.now_us, Publish(topic, 1000 + topic)
+        )
     net.run(5.5)
-    twin = spread_of(net.trace, net.profiles, 1000)
-    assert np.array_equal(spread.hops, twin.hops)
-    assert np.array_equal(spread.copies, twin.copies)
-    missed = int((spread.hops == MISSED).sum())
+    twin = dissemination_of(net.trace, net.profiles, 1000)
+    assert np.array_equal(dissemination.hops, twin.hops)
+    assert np.array_equal(dissemination.copies, twin.copies)
+    missed = int((dissemination.hops == MISSED).sum())
     assert missed >= 3 * crashed if crashed else missed == 0  # the dead themselves, and who was below them
 
 

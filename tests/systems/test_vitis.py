@@ -27,7 +27,7 @@ from vinecast.core.trace import TraceKind
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.tman import TManConfig
 from vinecast.sim.engine.sweep import SweepEngine
-from vinecast.sim.measure.metrics import spread_stats
+from vinecast.sim.measure.metrics import dissemination_stats
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.workload.subscriptions import pattern, subscribe
 from vinecast.systems.common.notices import ASKED_MAX, Notice, Notices, Pull, PulledEvent, SeekingEvent
@@ -271,7 +271,7 @@ def test_everything_arrives_and_friends_spare_traffic(kind: str) -> None:
         assert np.array_equal(sweep.tables.peers[:, 0], (np.arange(400) + 1) % 400)
         assert np.array_equal(sweep.tables.peers[:, 1], (np.arange(400) - 1) % 400)
         publication = TManPublication(sweep, 0)
-        stats = spread_stats(publication.run(engine.divide), profiles, sweep.online)
+        stats = dissemination_stats(publication.run(engine.divide), profiles, sweep.online)
         assert stats.hit_ratio == 1.0
         unwanted.append(publication.received[0].sum())
     assert unwanted[0] < unwanted[1]

@@ -20,7 +20,7 @@ from vinecast.protocols.tman import TManConfig
 from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig
 from vinecast.sim.engine.sweep import SweepEngine
-from vinecast.sim.measure.metrics import spread_of
+from vinecast.sim.measure.metrics import dissemination_of
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.measure.traffic import Meter
 from vinecast.sim.workload.subscriptions import Subscriptions, follower_graph, pattern
@@ -93,21 +93,21 @@ class Twins:
         end_us = self.now_us
         if published is not None:
             publication = TManPublication(self.sweep, published)
-            spread = publication.run(self.sweeper.divide)
+            dissemination = publication.run(self.sweeper.divide)
             first = published * publication.topics
             late_us = end_us - self.config.period_us // 6
-            for topic, node in enumerate(spread.publisher.tolist()):
+            for topic, node in enumerate(dissemination.publisher.tolist()):
                 if node != NOBODY:
                     self.engine.command(node, late_us, Publish(topic, first + topic))
             self.meter.take()
         self.engine.run(end_us - 1)
         self.check_tables()
         if published is not None:
-            told = spread_of(self.trace, self.profiles, first)
-            assert np.array_equal(told.hops, spread.hops)
-            assert np.array_equal(told.copies, spread.copies)
+            told = dissemination_of(self.trace, self.profiles, first)
+            assert np.array_equal(told.hops, dissemination.hops)
+            assert np.array_equal(told.copies, dissemination.copies)
             assert np.array_equal(self.meter.take().events_received, publication.received)
-            self.sweep.note_events(spread, np.ones(publication.topics, dtype=np.int64))
+            self.sweep.note_events(dissemination, np.ones(publication.topics, dtype=np.int64))
             self.trace.clear()
 
     def check_tables(self) -> None:
@@ -176,9 +176,9 @@ def test_threads_change_nothing(system: str) -> None:
         sweep.start(np.arange(80), random_views(5, 80, 6))
         engine.run(6)
         publication = TManPublication(sweep, 0)
-        spread = publication.run(engine.divide)
+        dissemination = publication.run(engine.divide)
         engine.close()
-        arrays = (*sweep.tables, *sweep.proposed, spread.hops, publication.received)
+        arrays = (*sweep.tables, *sweep.proposed, dissemination.hops, publication.received)
         digests.add(hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest())
     assert len(digests) == 1
 

@@ -120,10 +120,10 @@ def peers(arguments: argparse.Namespace) -> int:
         print_json(found)
         return 0
     rows = [
-        (peer["id"][:16], peer["address"], "yes" if peer["linked"] else "no", _listed(peer["topics"]))
+        (peer["id"][:16], peer["address"], "yes" if peer["connected"] else "no", _listed(peer["topics"]))
         for peer in found
     ]
-    print_table(("peer", "address", "linked", "topics"), rows, f"{_counted(len(rows), 'peer')}")
+    print_table(("peer", "address", "connected", "topics"), rows, f"{_counted(len(rows), 'peer')}")
     return 0
 
 

@@ -151,7 +151,7 @@ def net(arguments: argparse.Namespace) -> int:
     set_up_logging()
     summary, network = run(_net(config, arguments.seconds, arguments.json))
     if arguments.compare:
-        summary["simulated"] = _twin(network, summary)
+        summary["simulated"] = _compare(network, summary)
     if arguments.json:
         print_json(summary)
     else:
@@ -192,7 +192,7 @@ async def _net(config: Any, seconds: float | None, as_json: bool) -> "tuple[dict
     return summary, network
 
 
-def _twin(network: "LocalNetwork", summary: dict[str, Any]) -> dict[str, Any]:
+def _compare(network: "LocalNetwork", summary: dict[str, Any]) -> dict[str, Any]:
     """What the simulator makes of the same network."""
     from dataclasses import asdict
 

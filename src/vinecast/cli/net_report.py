@@ -26,7 +26,7 @@ def conclusion(summary: dict[str, Any]) -> str:
         *_about_crash(summary.get("crash")),
         *_about_attacks(summary.get("hostile")),
         *_about_overload(summary.get("overload")),
-        *_about_twin(summary),
+        *_about_comparison(summary),
         *(f"trouble: {text}" for text in summary["trouble"]),
         "",
         *NEXT,
@@ -102,16 +102,17 @@ def _memory(resident_mb: dict[str, float]) -> str:
     return f"{before:.1f} MB of memory before, {highest:.1f} at most, {after:.1f} after"
 
 
-def _about_twin(summary: dict[str, Any]) -> list[str]:
-    twin = summary.get("simulated")
-    if twin is None:
+def _about_comparison(summary: dict[str, Any]) -> list[str]:
+    simulated = summary.get("simulated")
+    if simulated is None:
         return []
     deliveries = summary["deliveries"]
     rows = [
-        ("deliveries", *(f"{one['got']:,}/{one['expected']:,}" for one in (deliveries, twin)), ""),
+        ("deliveries", *(f"{one['got']:,}/{one['expected']:,}" for one in (deliveries, simulated)), ""),
         *(
-            (name, f"{summary[key]:.3f}", f"{twin[key]:.3f}", f"{summary[key] / (twin[key] or 1) - 1:+.1%}")
+            (name, f"{live:.3f}", f"{alike:.3f}", f"{live / (alike or 1) - 1:+.1%}")
             for name, key in (("hops", "hops_mean"), ("duplication", "duplication"))
+            for live, alike in ((summary[key], simulated[key]),)
         ),
     ]  # fmt: skip
     head = ("", "live", "simulated", "live against simulated")

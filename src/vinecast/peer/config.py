@@ -123,7 +123,7 @@ class PeerConfig:
             raise InputError(f'regularity = "{self.regularity}" needs system = "poldercast"')
 
     @property
-    def strangers(self) -> int:
+    def unmet(self) -> int:
         """Numbers for peers of whom only the name is known: Vitis' gateways may be far away."""
         return self.peers if self.system == "vitis" else 0
 

@@ -17,7 +17,7 @@ from vinecast.peer.limits.replay_window import ReplayWindow
 from vinecast.peer.routers.router import Router
 from vinecast.peer.table.peer_table import PeerTable
 from vinecast.peer.wire.batcher import Batcher, EncodedEvent
-from vinecast.peer.wire.event_encoding import UNKNOWN_WAY
+from vinecast.peer.wire.event_encoding import UNKNOWN_FORM
 from vinecast.peer.wire.messages import EventFrame
 from vinecast.systems.common.notices import Pull
 
@@ -45,7 +45,7 @@ class EventHost(Protocol):
 
 
 class VolatileEvents:
-    """One node's. ``deliver`` takes an event that the application subscribed to, and how many links it
+    """One node's. ``deliver`` takes an event that the application subscribed to, and how many connections it
     travelled."""
 
     def __init__(
@@ -57,7 +57,7 @@ class VolatileEvents:
         deliver: Callable[[SignedEvent, int], None],
     ) -> None:
         self._host, self._system, self._machine, self._peer_table = host, system, system.machine, peer_table
-        self._ways = system.ways
+        self._event_encoding = system.event_encoding
         self._checker, self._deliver = checker, deliver
         self.replays = ReplayWindow()
         self._batcher = Batcher(host.send_frame)
@@ -100,20 +100,20 @@ class VolatileEvents:
 
     def take(self, peer: bytes, frame: EventFrame) -> None:
         """Events of a peer: what is wrong with one of them ends it, what is not wanted is left out."""
-        hops, way = frame.hops, frame.way
-        if way >= self._ways.count:
-            raise RemoteError(UNKNOWN_WAY)
+        hops, form = frame.hops, frame.form
+        if form >= self._event_encoding.count:
+            raise RemoteError(UNKNOWN_FORM)
         try:
             for block, signature in frame.events:
                 try:
-                    self._take_event(peer, block, signature, hops, way)
+                    self._take_event(peer, block, signature, hops, form)
                 except BenignRefusal as error:
                     self._host.counters[f"refused: {error}"] += 1
         finally:
             self._system.release()
             self._batcher.flush()
 
-    def _take_event(self, peer: bytes, block: bytes, signature: bytes, hops: int, way: int) -> None:
+    def _take_event(self, peer: bytes, block: bytes, signature: bytes, hops: int, form: int) -> None:
         sender = self._peer_table.number_of(
             peer
         )  # nobody yet, if the event overtook the sender's introduction
@@ -125,7 +125,7 @@ class VolatileEvents:
         signed = read_signed_event(block, cid, signature)
         if signed.record.height:
             raise RemoteError("event of a stream among those of none")
-        topic = self._system.take_topic(signed.record.topic, way, number)
+        topic = self._system.take_topic(signed.record.topic, form, number)
         if topic is None:
             self._host.refuse_topic(peer)
             return
@@ -134,19 +134,19 @@ class VolatileEvents:
         is_new = self.replays.is_new(signed.record.publisher, signed.record.sequence)
         if not is_new and not self._system.may_come_again(topic, number):
             raise BenignRefusal("event replayed")
-        event = Received(sender, self._ways.read(way, topic, signed, hops))
+        event = Received(sender, self._event_encoding.read(form, topic, signed, hops))
         self._handle(signed, EncodedEvent(block, signature), event)
 
     def _handle(self, signed: SignedEvent, encoded: EncodedEvent, event: Event) -> None:
         """Handle something about one event; what is sent of it waits in the outbox."""
-        way_of = self._ways.way_of
+        form_of = self._event_encoding.form_of
         if self._at_hand is not None:
             self._at_hand.put(signed, encoded)
         for effect in self._machine.handle(event, self._host.now_us()):
             match effect:
-                case Send(to, message, otherwise) if (way := way_of(message)) is not None:
+                case Send(to, message, otherwise) if (form := form_of(message)) is not None:
                     carried: Any = message
-                    self._batcher.put(to, carried.hops, encoded, otherwise, way)
+                    self._batcher.put(to, carried.hops, encoded, otherwise, form)
                 case Deliver(_, _, hops):
                     self._deliver(signed, hops)
                 case _:

@@ -62,7 +62,7 @@ from vinecast.sim.measure.metrics import Reach
 from vinecast.sim.measure.records import TraceWriter
 from vinecast.sim.scenario.run import simulate
 from vinecast.sim.scenario.scenario import FILE_KEYS, Resolved, Scenario, resolve
-from vinecast.sim.scenario.watch import CLASS_COLUMNS, OnSpread
+from vinecast.sim.scenario.watch import CLASS_COLUMNS, OnDissemination
 
 TOLD = "run.json"
 FAILED = ".failed"
@@ -184,7 +184,7 @@ def _run(spec: RunSpec, folder: Path) -> float:
     _compile_once(resolved)
     data = Path(spec.data) if spec.data is not None else None
     counter = Counter(resolved.config.period_us)
-    listeners: list[OnSpread] = [counter]
+    listeners: list[OnDissemination] = [counter]
     trace: TraceWriter | None = None
     with ExitStack() as closing:
         if "deliveries" in spec.keep:
@@ -197,7 +197,7 @@ def _run(spec: RunSpec, folder: Path) -> float:
             closing.callback(trace.close)
             listeners.append(witness)
         begun = time.perf_counter()
-        outcome = simulate(resolved, data=data, trace=trace, on_spread=_all(listeners))
+        outcome = simulate(resolved, data=data, trace=trace, on_dissemination=_all(listeners))
         simulate_s = time.perf_counter() - begun
     _write(folder, spec.run_id, RUN_CYCLES, outcome.rows, RUN_CYCLE_COLUMNS)
     _write(folder, spec.run_id, RUN_CLASSES, outcome.classes, CLASS_COLUMNS)
@@ -244,7 +244,12 @@ class _Witness:
         self._nodes: list[NDArray[np.int32]] = []
 
     def __call__(
-        self, cycle: int, profiles: Profiles, spread: Dissemination, expected: NDArray[np.bool_], reach: Reach
+        self,
+        cycle: int,
+        profiles: Profiles,
+        dissemination: Dissemination,
+        expected: NDArray[np.bool_],
+        reach: Reach,
     ) -> None:
         if not self._cycles:
             node = np.repeat(np.arange(profiles.peers, dtype=np.int32), profiles.cnt)
@@ -264,7 +269,7 @@ class _Witness:
         }
 
 
-def _all(listeners: list[OnSpread]) -> OnSpread:
+def _all(listeners: list[OnDissemination]) -> OnDissemination:
     def tell(*what: Any) -> None:
         for listener in listeners:
             listener(*what)

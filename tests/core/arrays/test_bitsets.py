@@ -59,10 +59,10 @@ def test_bits_are_counted_and_found(words: list[int]) -> None:
 
 
 @rule
-def take(fans: Members, crowd: Members, at: int, row: NDArray[np.int32]) -> None:
+def take(fans: Members, candidates: Members, at: int, row: NDArray[np.int32]) -> None:
     """Half of the row below, half above."""
-    take_below(fans, crowd, at, row, 0, row.size // 2)
-    take_above(fans, crowd, at, row, row.size // 2, row.size)
+    take_below(fans, candidates, at, row, 0, row.size // 2)
+    take_above(fans, candidates, at, row, row.size // 2, row.size)
 
 
 @settings(max_examples=200)
@@ -71,16 +71,16 @@ def test_the_nearest_on_either_side_are_found_around_the_circle(
     data: st.DataObject, peers: int, places: int
 ) -> None:
     at = data.draw(st.integers(0, peers - 1))
-    fans, crowd = (data.draw(st.sets(st.integers(0, peers - 1))) for _ in range(2))
-    crowd -= {at}
+    fans, candidates = (data.draw(st.sets(st.integers(0, peers - 1))) for _ in range(2))
+    candidates -= {at}
     row = np.full(places, NOBODY, dtype=np.int32)
-    take(members_of(fans, peers), members_of(crowd, peers), at, row)
-    both, half = fans & crowd, places // 2
+    take(members_of(fans, peers), members_of(candidates, peers), at, row)
+    both, half = fans & candidates, places // 2
     below = sorted(both, key=lambda peer: (at - peer) % peers)[:half]
     above = sorted(both, key=lambda peer: (peer - at) % peers)[:half]
     empty = [NOBODY] * half
     assert row.tolist() == (below + empty)[:half] + (above + empty)[:half]
-    assert count_common(members_of(fans, peers), members_of(crowd, peers)) == len(both)
+    assert count_common(members_of(fans, peers), members_of(candidates, peers)) == len(both)
 
 
 def population(data: st.DataObject, peers: int) -> Profiles:
@@ -155,7 +155,7 @@ def test_the_same_is_chosen_with_sets_as_with_lists(data: st.DataObject, peers: 
     assert scores[0].tolist() == scores[1].tolist()
     assert in_common(patterns.packed, me, target) == (regular[me] & regular[target]).bit_count()
     for scratch in (plain, small):
-        for left in (scratch.crowd, scratch.lacking, scratch.mark, scratch.row_of):
+        for left in (scratch.candidates, scratch.lacking, scratch.mark, scratch.row_of):
             assert not left.any()
 
 

@@ -64,10 +64,10 @@ def test_lookups_that_nobody_needs_change_nothing() -> None:
     """All of them, by hand, next to a run that leaves most of them out."""
     network = VitisNetwork(config_of("vitis", 8), CROWD)
     network.engine.run(EVERY + 3)
-    spread, received = network.publish(EVERY + 3)
+    dissemination, received = network.publish(EVERY + 3)
     looks = fetch(VitisRestRun("vitis", CROWD, EVERY + 3, 8))["looks"]
     assert looks[-1, 2] == received[0].sum() / received.sum()
-    assert looks[-1, 3] == spread.hops[spread.hops > 0].mean()
+    assert looks[-1, 3] == dissemination.hops[dissemination.hops > 0].mean()
 
 
 def test_a_bounded_node_passes_events_on_to_so_many_at_the_most() -> None:

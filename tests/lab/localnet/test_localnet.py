@@ -143,7 +143,7 @@ def test_the_sums_of_an_overload_show_what_is_missing(read: int, slow: int, unhe
     told = PublishedMuch(0, 2.0, read + slow + unheard + lost, unheard, 0)
     summary = OverloadStep("a step", told, read, slow).summary()
     assert (summary["delivered"], summary["unaccounted"]) == (read, lost)
-    assert summary["dropped"] == {"reader too slow": slow, "no neighbour took it": unheard}
+    assert summary["dropped"] == {"subscriber too slow": slow, "no neighbour took it": unheard}
 
 
 def test_without_rings_none_is_missing() -> None:

@@ -10,7 +10,7 @@ from vinecast.lab.localnet.durable import DurableRun, LiveSize
 from vinecast.lab.localnet.durable_attacks import KINDS as ATTACKS
 from vinecast.lab.localnet.durable_kinds import KINDS, SIZES, run_live
 from vinecast.lab.localnet.ledger import NETWORK, TOPIC, Ledger, LedgerOutcome, point_of
-from vinecast.lab.localnet.messages import Consumed, CutLinks, Handed, Safe, StartNode, Up
+from vinecast.lab.localnet.messages import Consumed, CutConnections, Handed, Safe, StartNode, Up
 from vinecast.node.runtime.loop import run
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.peer.identity import Identity
@@ -65,9 +65,9 @@ def test_the_dead_hear_nothing_and_their_receipts_are_not_awaited() -> None:
             await found.start_all([0, 1])
             await found.publish(0, 3)
             await found.kill(0)
-            await found.tell(CutLinks(0))
+            await found.tell(CutConnections(0))
             await found.publish_on([0, 1], 2)
-            assert found.books.unanswered == {}
+            assert found.ledger.unanswered == {}
             found.mark()
             await found.converge(enough=1)
             outcome = await found.finish(enough=1)
@@ -85,7 +85,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.identity, self.outcome = make_identity(), LedgerOutcome()
-        self.books = Ledger(self.outcome, lambda number: point_of(self.identity.id))
+        self.ledger = Ledger(self.outcome, lambda number: point_of(self.identity.id))
         self._last: list[SignedEvent] = []
 
     def make(self, payload: bytes, signer: Identity | None = None) -> SignedEvent:
@@ -95,45 +95,45 @@ class Scene:
         return signed
 
     def publish(self, holders: int = 3) -> SignedEvent:
-        (payload,) = self.books.order(0, 1)
+        (payload,) = self.ledger.order(0, 1)
         signed = self.make(payload)
         self._last = [signed]
-        self.books.on_safe(Safe(0, signed.block, signed.signature.to_bytes(), holders, []))
+        self.ledger.on_safe(Safe(0, signed.block, signed.signature.to_bytes(), holders, []))
         return signed
 
     def hand(self, reader: int, *events: SignedEvent) -> int:
         told = [(at, one.block, one.signature.to_bytes()) for at, one in enumerate(events, 1)]
-        return self.books.on_handed(Handed(reader, TOPIC, told))
+        return self.ledger.on_handed(Handed(reader, TOPIC, told))
 
     def close(self, *ends: list[SignedEvent]) -> list[str]:
         kept = {reader: [one.cid for one in events] for reader, events in enumerate(ends, 1)}
-        self.books.close(kept, enough=3)
+        self.ledger.close(kept, enough=3)
         return self.outcome.faults
 
 
 def test_books_that_are_right() -> None:
     scene = Scene()
     event = scene.publish()
-    assert scene.books.unanswered == {}
+    assert scene.ledger.unanswered == {}
     for reader in (1, 2):
-        assert not scene.books.is_equal([1, 2], 3)
+        assert not scene.ledger.is_equal([1, 2], 3)
         assert scene.hand(reader, event) == 1
-        scene.books.on_consumed(Consumed(reader, TOPIC, 1))
-    assert scene.books.is_equal([1, 2], 3)
+        scene.ledger.on_consumed(Consumed(reader, TOPIC, 1))
+    assert scene.ledger.is_equal([1, 2], 3)
     assert scene.close([event], [event]) == []
     assert (scene.outcome.published, scene.outcome.acknowledged, scene.outcome.delivered) == (1, 1, 2)
 
 
 def test_an_event_without_a_receipt_counts_when_somebody_has_it() -> None:
     scene = Scene()
-    (payload,) = scene.books.order(0, 1)
-    assert scene.books.unanswered == {payload: 0}
-    scene.books.on_gone(0)
-    assert scene.books.unanswered == {}
+    (payload,) = scene.ledger.order(0, 1)
+    assert scene.ledger.unanswered == {payload: 0}
+    scene.ledger.on_gone(0)
+    assert scene.ledger.unanswered == {}
     event = scene.make(payload)
     scene.hand(1, event)
-    assert not scene.books.is_equal([1, 2], 0)
-    assert scene.books.is_equal([1], 0)
+    assert not scene.ledger.is_equal([1, 2], 0)
+    assert scene.ledger.is_equal([1], 0)
     assert scene.close([event]) == []
     assert (scene.outcome.published, scene.outcome.acknowledged) == (1, 0)
 
@@ -141,20 +141,20 @@ def test_an_event_without_a_receipt_counts_when_somebody_has_it() -> None:
 def lost(scene: Scene) -> list[str]:
     event = scene.publish()
     scene.hand(1, event)
-    assert not scene.books.is_equal([1, 2], 3)
+    assert not scene.ledger.is_equal([1, 2], 3)
     return scene.close([event], [])
 
 
 def came_again(scene: Scene) -> list[str]:
     event = scene.publish()
     scene.hand(1, event)
-    scene.books.on_consumed(Consumed(1, TOPIC, 1))
+    scene.ledger.on_consumed(Consumed(1, TOPIC, 1))
     scene.hand(1, event)
     return scene.close([event])
 
 
 def forged(scene: Scene) -> list[str]:
-    (payload,) = scene.books.order(0, 1)
+    (payload,) = scene.ledger.order(0, 1)
     event = scene.make(payload, make_identity())
     scene.hand(1, event)
     return scene.close([event])

@@ -152,7 +152,7 @@ def test_a_slow_reader_loses_events_with_a_count_and_stalls_nobody() -> None:
             assert got == 50
             assert slow.waiting == 10
             assert slow.dropped == 40
-            assert found.nodes[0].stats()["counters"]["dropped: reader too slow"] == 40
+            assert found.nodes[0].stats()["counters"]["dropped: subscriber too slow"] == 40
             assert [event.payload for event in await take(slow, 10)] == [
                 bytes([b, i]) for b in (0, 1) for i in range(5)
             ]
@@ -210,7 +210,7 @@ def test_a_node_that_comes_back_is_the_same_one_and_finds_the_network_by_itself(
             node = await found.make(folder=tmp_path / "node").start()
             who = node.id
             await node.subscribe("news").ready()
-            assert node.stats()["links"] > 0
+            assert node.stats()["connections"] > 0
             await node.close()
             again = await Node(folder=tmp_path / "node", network=found.network, config=found.config).start()
             found.nodes.append(again)

@@ -194,8 +194,8 @@ def have_refused(node: Node, before: int) -> bool:
 
 
 def spread(node: Node, record: NameRecord) -> None:
-    """Send a record to all that a node has links to."""
+    """Send a record to all that a node has connections to."""
     streams, value = node._driver.streams, encode_name(record)
     streams.table.carry_out(
-        Send(peer, KademliaStore(1, record.key, value, 1 << 40)) for peer in node._driver.linked()
+        Send(peer, KademliaStore(1, record.key, value, 1 << 40)) for peer in node._driver.connected()
     )

@@ -46,11 +46,11 @@ def test_sending_dials_and_queues_until_the_link_is_up(world: World) -> None:
         one, other = await world.node(), await world.node()
         assert all(one.send(other, bytes([n])) for n in range(100))
         assert one.transport.pressure(other.id) > 0
-        assert not one.transport.links()
+        assert not one.transport.connections()
         await other.until(lambda: len(other.frames) == 100)
         assert other.frames == [bytes([n]) for n in range(100)]
         assert await one.transport.drain(10.0)
-        info = one.transport.links()[other.id]
+        info = one.transport.connections()[other.id]
         assert (info.frames_out, info.frames_in, info.dialled, info.queued_bytes) == (100, 0, True, 0)
         assert info.bytes_out > 500
         assert info.round_trip_s is not None
@@ -114,7 +114,7 @@ def test_drain_says_whether_the_peers_have_it(world: World) -> None:
     async def main() -> None:
         one, _ = await world.pair()
         guest = await world.guest(one)
-        peer = next(reversed(one.transport.links()))
+        peer = next(reversed(one.transport.connections()))
         guest.stop_reading()
         one.transport.send(peer, None, b"x")
         assert not await one.transport.drain(0.01)
@@ -191,7 +191,7 @@ def test_an_idle_link_is_closed_and_made_again(world: World) -> None:
 def test_heartbeats_keep_a_quiet_link_up(world: World) -> None:
     async def main() -> None:
         one, other = await world.pair(heartbeat_s=0.05, silent_s_max=5.0)
-        while one.transport.links()[other.id].round_trip_s is None:
+        while one.transport.connections()[other.id].round_trip_s is None:
             await asyncio.sleep(0.001)
         assert not one.downs
         assert not other.downs
@@ -216,12 +216,12 @@ def test_a_process_that_slept_does_not_blame_its_peers(world: World) -> None:
         for node in (one, other):
             assert node.transport._ticker is not None
             node.transport._ticker.cancel()
-        link = one.link_to(other.id)
+        connection = one.connection_to(other.id)
         one.transport._ticked_at -= 100.0
-        link._heard_at -= 100.0
+        connection._heard_at -= 100.0
         one.transport._tick()
         assert not one.downs
-        link._heard_at -= 100.0  # but when it was awake all the time, silence counts
+        connection._heard_at -= 100.0  # but when it was awake all the time, silence counts
         one.transport._tick()
         assert one.downs == [(other.id, "no heartbeat")]
 
@@ -234,15 +234,15 @@ def test_the_queue_is_bounded_and_says_how_full_it_is(world: World) -> None:
         one = await world.node(queue_bytes_max=bound, frame_bytes_max=10_000)
         guest = await world.guest(one)
         guest.stop_reading()
-        (peer,) = one.transport.links()
+        (peer,) = one.transport.connections()
         sent = 0
         while one.transport.send(peer, None, bytes(1000)):
             sent += 1
             await asyncio.sleep(0)  # let the stream take what it can
         assert one.transport.pressure(peer) > 0.98
-        assert one.transport.links()[peer].queued_bytes <= bound
+        assert one.transport.connections()[peer].queued_bytes <= bound
         assert one.transport.counters["dropped: queue full"] == 1
-        assert one.transport.links()[peer].dropped == 1
+        assert one.transport.connections()[peer].dropped == 1
         guest.read_on()
         await guest.until(lambda: sum(kind == 0 for kind, _ in guest.frames) == sent)
         assert one.transport.pressure(peer) == 0
@@ -285,7 +285,7 @@ def test_an_unreachable_peer_is_left_alone_for_a_while(world: World) -> None:
                 await asyncio.sleep(0.001)
             await one.until(lambda failures=failures: len(one.unreachable) == failures)  # type: ignore[misc]
             assert one.downs == [(other.id, "nobody listens there")] * failures
-            assert one.transport.counters["dropped: no link"] == failures
+            assert one.transport.counters["dropped: no connection"] == failures
             assert not one.send(other, b"too early")
         assert one.transport.counters["dropped: backing off"] >= 2
         assert one.transport.counters["unreachable: nobody listens there"] == 2

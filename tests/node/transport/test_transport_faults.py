@@ -16,7 +16,7 @@ from support.transports import KINDS, Node, World, ping
 from vinecast.core.errors import RemoteError
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.node.transport import tls
-from vinecast.node.transport.sessions import LINKS_MAX
+from vinecast.node.transport.sessions import CONNECTIONS_MAX
 from vinecast.peer.address import Address
 from vinecast.peer.identity import Identity
 from vinecast.peer.wire.frames import FrameKind, control, pack_head
@@ -149,10 +149,10 @@ def test_a_certificate_of_another_key_is_useless() -> None:
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (control(FrameKind.DATA, b"x"), "frame before the handshake"),
-        (ping(), "frame before the handshake"),
+        (control(FrameKind.DATA, b"x"), "frame before HELLO"),
+        (ping(), "frame before HELLO"),
         (b"\x13" * 50, "garbage instead of a frame"),
-        (control(FrameKind.HELLO, b"nonsense"), "bad handshake"),
+        (control(FrameKind.HELLO, b"nonsense"), "bad HELLO"),
         (pack_head(FrameKind.HELLO << 24 | 5000), "frame too large"),
         (b"", "connection lost"),
         (b"\x01\x00", "connection lost in the middle of a frame"),
@@ -182,7 +182,7 @@ def test_before_the_greeting(world: World, said: bytes, reason: str) -> None:
         (b"\xff" * 10, "garbage instead of a frame"),
         (control(FrameKind.PING, b"short"), "bad heartbeat"),
         (control(FrameKind.PONG), "bad heartbeat"),
-        (control(FrameKind.HELLO, b"again"), "second handshake"),
+        (control(FrameKind.HELLO, b"again"), "second HELLO"),
     ],
 )
 def test_after_the_greeting(world: World, said: bytes, reason: str) -> None:
@@ -216,12 +216,12 @@ def test_a_truncated_frame(world: World) -> None:
 
 @settings(max_examples=40)
 @given(st.lists(st.binary(max_size=400), max_size=5), st.booleans(), st.booleans())
-def test_fuzz(parts: list[bytes], greet: bool, framed: bool) -> None:
+def test_fuzz(parts: list[bytes], shake_hands: bool, framed: bool) -> None:
     world = World("memory")
 
     async def main() -> None:
         one = await world.node()
-        stranger = await (world.guest(one) if greet else world.stranger(one))
+        stranger = await (world.guest(one) if shake_hands else world.stranger(one))
         for part in parts:
             stranger.say(control(FrameKind(len(part) % 6), part) if framed else part)
         await still_serves(world, one)
@@ -335,13 +335,13 @@ def test_a_server_that_accepts_and_says_nothing(tls_world: World) -> None:
     tls_world.run(main)
 
 
-# Links that break, in every state.
+# Connections that break, in every state.
 
 
 def test_a_link_that_breaks_while_it_is_up(world: World) -> None:
     async def main() -> None:
         one, other = await world.pair()
-        one.link_to(other.id).drop("cut by the test")
+        one.connection_to(other.id).drop("cut by the test")
         await other.until(lambda: bool(other.downs))
         assert one.downs == [(other.id, "cut by the test")]
         assert other.downs == [(one.id, "connection lost")]
@@ -380,7 +380,7 @@ def test_a_peer_that_stops_reading_is_given_up(world: World) -> None:
         one = await world.node(heartbeat_s=20.0, silent_s_max=60.0, stalled_s_max=0.1)
         stranger = await world.guest(one)
         stranger.stop_reading()
-        (peer,) = one.transport.links()
+        (peer,) = one.transport.connections()
         while one.transport.send(peer, None, bytes(10_000)):
             await asyncio.sleep(0)
         await one.until(lambda: one.downs == [(peer, "stopped reading")])
@@ -395,14 +395,14 @@ def test_a_peer_that_asks_and_does_not_read_gets_one_answer(world: World) -> Non
         one = await world.node()
         stranger = await world.guest(one)
         stranger.stop_reading()
-        (peer,) = one.transport.links()
+        (peer,) = one.transport.connections()
         while one.transport.pressure(peer) < 0.5:
             one.transport.send(peer, None, bytes(10_000))
             await asyncio.sleep(0)
-        before = one.transport.links()[peer].queued_bytes
+        before = one.transport.connections()[peer].queued_bytes
         stranger.say(b"".join(ping(n) for n in range(5000)) + control(FrameKind.DATA, b"end"))
         await one.until(lambda: one.frames == [b"end"])
-        assert one.transport.links()[peer].queued_bytes <= before
+        assert one.transport.connections()[peer].queued_bytes <= before
         stranger.read_on()
         pong = (FrameKind.PONG, (4999).to_bytes(8, "big"))
         await stranger.until(lambda: pong in stranger.frames)
@@ -445,7 +445,7 @@ def test_links_with_one_peer_are_few(world: World) -> None:
     async def main() -> None:
         one = await world.node(identity=Identity(b"\xff" * 32))
         same = make_identity()
-        strangers = [await world.stranger(one, same) for _ in range(LINKS_MAX + 1)]
+        strangers = [await world.stranger(one, same) for _ in range(CONNECTIONS_MAX + 1)]
         await one.until(lambda: bool(one.refused))
         assert one.refused == {"too many links": 1}
         assert sum(stranger.reasons() == ["too many links"] for stranger in strangers) <= 1
@@ -468,7 +468,7 @@ def test_frames_that_wait_for_a_link_that_breaks_are_accounted_for() -> None:
         stranger.leave()
         await one.until(lambda: bool(one.downs))
         assert one.downs == [(other.id, "connection lost")]
-        assert one.transport.counters["dropped: no link"] == 1
+        assert one.transport.counters["dropped: no connection"] == 1
         assert not one.transport._peers
 
     world.run(main)

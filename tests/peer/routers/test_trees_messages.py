@@ -16,17 +16,17 @@ from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.peer.identity import Identity, verify
 from vinecast.peer.routers import trees_messages as wire
-from vinecast.peer.routers.pulsarcast import CHILD_SHARE, QUESTIONS
+from vinecast.peer.routers.pulsarcast import CHILD_SHARE, REQUESTS_IN_HAND
 from vinecast.peer.routers.trees_codec import TreeCodec
 from vinecast.peer.table.peer_table import PeerTable
 from vinecast.peer.table.relayed_topics import RelayedTopics
 from vinecast.peer.table.topic_numbers import TopicNumbers
 from vinecast.peer.wire.codec import Codec
-from vinecast.peer.wire.event_encoding import UNKNOWN_WAY
+from vinecast.peer.wire.event_encoding import UNKNOWN_FORM
 from vinecast.peer.wire.handshake import MISBEHAVED
 from vinecast.peer.wire.messages import (
+    FORM_MAX,
     TOPICS_MAX,
-    WAY_MAX,
     Entry,
     EventFrame,
     SystemFrame,
@@ -196,9 +196,9 @@ async def attacked(attack: Callable[[Node, Attacker], Any], **rest: Any) -> None
         reader, _ = victim.subscribe("news"), other.subscribe("news")
         await settled(found)
         stranger = await Attacker("test", **rest).connect(victim.address)
-        await stranger.greet(system="pulsarcast")
+        await stranger.shake_hands(system="pulsarcast")
         await stranger.send(stranger.introduction())
-        await until(lambda: stranger.identity.id in victim._driver.transport.links(), "a link to it")
+        await until(lambda: stranger.identity.id in victim._driver.transport.connections(), "a link to it")
         await attack(victim, stranger)
         check_books(victim)
         await other.publish("news", b"still there")
@@ -221,11 +221,11 @@ def test_who_joins_without_end_is_told_no_and_takes_no_room_from_others() -> Non
 def test_who_asks_without_end_is_shunned() -> None:
     async def attack(victim: Node, stranger: Attacker) -> None:
         question = wire.encode_own(wire.SearchTree("news"))
-        for _ in range(2 * QUESTIONS // 512):
+        for _ in range(2 * REQUESTS_IN_HAND // 512):
             if not await stranger.send(*[question] * 512):
                 break
         assert await stranger.refused() == MISBEHAVED
-        assert victim._driver.counters["refused: too many questions"] > 0
+        assert victim._driver.counters["refused: too many requests"] > 0
 
     live(attacked(attack))
 
@@ -234,9 +234,9 @@ def test_events_in_ways_that_there_are_not_are_refused() -> None:
     async def main() -> None:
         async with village(2) as found:
             driver = found.nodes[0]._driver
-            for way in (1, WAY_MAX):
+            for way in (1, FORM_MAX):
                 driver.on_frame(found.nodes[1].id, encode(EventFrame(0, ((b"x", b"y"),), way)))
-            assert driver.counters[f"refused: {UNKNOWN_WAY}"] == 2
+            assert driver.counters[f"refused: {UNKNOWN_FORM}"] == 2
             driver.on_frame(found.nodes[1].id, wire.encode_own(wire.Join("news")))
             assert driver.counters["refused: malformed message (ValidationError)"] == 1
 

@@ -355,7 +355,7 @@ def test_an_event_goes_by_attributes_that_it_has() -> None:
         message = ways.read(way, 3, sealed_with(where), 9)
         assert (message.topic, message.hops, message.values) == (3, 9, ("d", 0, 0))
         assert (message.attribute, message.up) == divmod(way, 2)
-        assert ways.way_of(message) == way
+        assert ways.form_of(message) == way
     for way in range(6, ways.count):
         with pytest.raises(RemoteError, match="an attribute that it does not have"):
             ways.read(way, 3, sealed_with(where), 9)
@@ -677,12 +677,12 @@ async def attacked(attack: Callable[[Node, Attacker], Any], config: NodeConfig =
         victim, other = found.nodes
         reader = await victim.subscribe(SCHEMA, filter=BUYS).ready()
         stranger = await Attacker("test").connect(victim.address)
-        await stranger.greet(system="vinifera")
+        await stranger.shake_hands(system="vinifera")
         await stranger.send(stranger.introduction())
-        await until(lambda: stranger.identity.id in victim._driver.transport.links(), "a link to it")
+        await until(lambda: stranger.identity.id in victim._driver.transport.connections(), "a link to it")
         await attack(victim, stranger)
         check_books(victim, config)
-        assert other.id in victim._driver.transport.links()
+        assert other.id in victim._driver.transport.connections()
         await still_there(other, victim, reader)
         await stranger.leave()
 
@@ -721,7 +721,7 @@ def test_who_asks_too_often_is_shunned() -> None:
             if not await stranger.send(*[request] * 512):
                 break
         assert await stranger.refused() == MISBEHAVED
-        assert victim._driver.counters["refused: too many questions"] > 0
+        assert victim._driver.counters["refused: too many requests"] > 0
 
     live(attacked(attack))
 

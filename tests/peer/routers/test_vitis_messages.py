@@ -61,7 +61,7 @@ class Side:
     def __init__(self, number: int, topics: Sequence[str] = TOPICS) -> None:
         self.identity = Identity(hashlib.sha256(b"%d" % number).digest())
         public, sign = self.identity.public, self.identity.sign
-        self.peer_table = peer_table = PeerTable(public, sign, verify, "test", 64, 64, strangers=STRANGERS)
+        self.peer_table = peer_table = PeerTable(public, sign, verify, "test", 64, 64, unmet=STRANGERS)
         for name in ("something else", "x", "y")[:number]:
             peer_table.topics.take(name)  # the same topic has other numbers there
         peer_table.renew("127.0.0.1:9", 1, topics)
@@ -223,9 +223,9 @@ def test_a_stranger_is_forgotten_with_all_who_propose_it() -> None:
     profile = wire.VitisProfile(False, 1, told, named, rows, ())
     there.codec.read(here.id, profile)
     proposed = said.gateway[begin : begin + len(TOPICS)].tolist()
-    there.codec.forget_strangers([sender], [*proposed, *said.parent.tolist()])
+    there.codec.forget_unmet([sender], [*proposed, *said.parent.tolist()])
     assert len(there.strangers) == STRANGERS  # a neighbour proposes them
-    there.codec.forget_strangers([], [])
+    there.codec.forget_unmet([], [])
     assert len(there.strangers) == 0
     assert set(said.gateway[begin : begin + len(TOPICS)].tolist()) == {sender}
     there.codec.read(here.id, profile)
@@ -344,7 +344,7 @@ def check_books(node: Node, config: NodeConfig = VITIS) -> None:
     machine, topics = driver.machine, driver.peer_table.topics
     assert len(topics.known()) <= config.topics
     assert len(driver.counters) <= 80
-    assert len(system._strangers) <= config.peers
+    assert len(system._unmet) <= config.peers
     for number in system._topics._held:
         assert topics.names[number] is not None
     assert machine.notices.peers() <= set(driver.peer_table.known())
@@ -396,9 +396,9 @@ async def attacked(attack: Callable[[Node, Attacker], Any], config: NodeConfig =
         reader, _ = victim.subscribe("news"), other.subscribe("news")
         await settled(found)
         stranger = await Attacker("test").connect(victim.address)
-        await stranger.greet(system="vitis")
+        await stranger.shake_hands(system="vitis")
         await stranger.send(stranger.introduction())
-        await until(lambda: stranger.identity.id in victim._driver.transport.links(), "a link to it")
+        await until(lambda: stranger.identity.id in victim._driver.transport.connections(), "a link to it")
         await attack(victim, stranger)
         check_books(victim, config)
         await other.publish("news", b"still there")
@@ -431,7 +431,7 @@ def test_who_asks_to_relay_too_often_is_shunned() -> None:
             if not await stranger.send(*[request] * 512):
                 break
         assert await stranger.refused() == MISBEHAVED
-        assert victim._driver.counters["refused: too many questions"] > 0
+        assert victim._driver.counters["refused: too many requests"] > 0
 
     live(attacked(attack))
 

@@ -254,7 +254,7 @@ def test_a_card_is_sent_again_after_the_link_went_down() -> None:
     first, second = pack.pack(b"p" * 32, message), pack.pack(b"p" * 32, message)
     assert isinstance(first.sender.card, Card)
     assert isinstance(second.sender.card, CardReference)
-    pack.forget_link(b"p" * 32)
+    pack.forget_connection(b"p" * 32)
     assert pack.pack(b"p" * 32, message) == first
 
 

@@ -14,7 +14,7 @@ from vinecast.peer.wire.handshake import Handshake, agree, check_network, read_h
 
 MAX = 5000
 HELLO = control(FrameKind.HELLO, b"hello")
-REASONS = {"", "garbage instead of a frame", "frame before the handshake", "frame too large"}
+REASONS = {"", "garbage instead of a frame", "frame before HELLO", "frame too large"}
 
 bodies = st.binary(max_size=60) | st.integers(0, MAX).map(bytes)
 frames = st.lists(
@@ -42,10 +42,10 @@ def test_any_cut_gives_the_same_frames(wanted: list[tuple[int, bytes]], places: 
 
 @given(frames, st.binary(max_size=200), st.booleans(), st.lists(st.integers(0, 10**6), max_size=20))
 def test_garbage_is_refused_wherever_it_is_cut(
-    before: list[tuple[int, bytes]], garbage: bytes, greet: bool, places: list[int]
+    before: list[tuple[int, bytes]], garbage: bytes, shake_hands: bool, places: list[int]
 ) -> None:
     data = (
-        (HELLO if greet else b"")
+        (HELLO if shake_hands else b"")
         + b"".join(control(FrameKind(kind), body) for kind, body in before)
         + garbage
     )
@@ -63,8 +63,8 @@ def test_byte_by_byte() -> None:
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
-        (control(FrameKind.DATA, b"x"), "frame before the handshake"),
-        (control(FrameKind.BYE), "frame before the handshake"),
+        (control(FrameKind.DATA, b"x"), "frame before HELLO"),
+        (control(FrameKind.BYE), "frame before HELLO"),
         (b"GET / HTTP/1.1\r\n", "garbage instead of a frame"),
         (HELLO + b"\xff\xff\xff\xff", "garbage instead of a frame"),
         (HELLO + pack_head(MAX + 1), "frame too large"),
@@ -116,7 +116,7 @@ def test_reading_anything_gives_a_greeting_or_a_reason(body: bytes) -> None:
     ],
 )
 def test_absurd_values_are_refused(change: dict[str, object]) -> None:
-    with pytest.raises(RemoteError, match="bad handshake"):
+    with pytest.raises(RemoteError, match="bad HELLO"):
         read_handshake(msgspec.structs.replace(handshake, **change).frame()[4:])
 
 

@@ -167,7 +167,7 @@ def test_a_live_node_finds_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
             await until(lambda: reader._driver.streams.repair.topics["news"].opened, "nobody told of it")
             assert reader.log("news") == []
             sender = await Attacker("test").connect(reader.address)
-            await sender.greet()
+            await sender.shake_hands()
             await sender.send(sender.introduction(["news"]))
             record = EventRecord(
                 "news", sender.identity.public, 1, 0, b"three", parents=(said[1].cid,), height=3

@@ -9,12 +9,12 @@ from vinecast.core.machine import NOBODY
 from vinecast.sim.measure.metrics import (
     class_means,
     class_rows,
+    dissemination_stats,
     reach_of,
     relays,
     ring_degree,
     ring_state,
     ring_targets,
-    spread_stats,
 )
 from vinecast.systems.poldercast.config import PolderCastConfig
 from vinecast.systems.poldercast.sweep import PolderCastSweep
@@ -68,12 +68,12 @@ def test_a_link_to_somebody_who_does_not_subscribe_is_a_relay() -> None:
 
 def test_hits_hops_and_copies() -> None:
     """Topic 0 from node 0 reaches only node 2, twice; topic 1 from node 2 reaches 0; topic 2 is silent."""
-    spread = Dissemination(
+    dissemination = Dissemination(
         publisher=np.array([0, 2, NOBODY], dtype=np.int32),
         hops=np.array([0, 1, -1, 2, 0, -1], dtype=np.int16),
         copies=np.array([0, 1, 0, 2, 0, 0], dtype=np.uint16),
     )
-    stats = spread_stats(spread, profiles(), EVERYONE)
+    stats = dissemination_stats(dissemination, profiles(), EVERYONE)
     assert stats.hit_ratio == pytest.approx(4 / 5)
     assert stats.hit_by_topic == pytest.approx((2 / 3 + 2 / 2) / 2)
     assert stats.hops_mean == pytest.approx(1.5)
@@ -81,7 +81,7 @@ def test_hits_hops_and_copies() -> None:
     assert stats.duplication == pytest.approx(3 / 4)
     assert stats.disconnected_topics == pytest.approx(1 / 2)
     assert stats.nodes_missing == pytest.approx(1 / 4)
-    without_the_young = spread_stats(spread, profiles(), np.array([True, False, True, True]))
+    without_the_young = dissemination_stats(dissemination, profiles(), np.array([True, False, True, True]))
     assert without_the_young.hit_ratio == 1.0
 
 
@@ -108,39 +108,48 @@ def random_spread(seed: int, found: Profiles) -> Dissemination:
 @pytest.mark.parametrize("seed", range(5))
 def test_classes_against_their_obvious_twin(seed: int) -> None:
     found = random_profiles(seed)
-    spread, expected = random_spread(seed, found), np.random.default_rng(seed).random(found.peers) < 0.7
+    dissemination, expected = (
+        random_spread(seed, found),
+        np.random.default_rng(seed).random(found.peers) < 0.7,
+    )
     owner, subscribers = found.owners(), np.bincount(found.topics, minlength=found.topic_ids.size)
-    reach = reach_of(spread, found, expected)
+    reach = reach_of(dissemination, found, expected)
     rows = class_rows(reach.tally, None)
     for by, size in (("popularity", subscribers[found.topics]), ("subscriptions", found.cnt[owner])):
         mine = {row["from"]: row for row in rows if row["by"] == by}
-        published = spread.publisher[found.topics] != NOBODY
+        published = dissemination.publisher[found.topics] != NOBODY
         for low in (2**c for c in range(8)):
             inside = published & (size >= low) & (size < 2 * low)
             assert (low in mine) == bool(inside.any())
             if not inside.any():
                 continue
-            due, got = inside & expected[owner], inside & (spread.hops >= 0)
+            due, got = inside & expected[owner], inside & (dissemination.hops >= 0)
             assert mine[low]["due"] == due.sum()
             if due.any():
                 assert mine[low]["hit_ratio"] == pytest.approx((due & got).sum() / due.sum())
-            if (got & (spread.hops > 0)).any():
-                assert mine[low]["hops_mean"] == pytest.approx(spread.hops[got & (spread.hops > 0)].mean())
+            if (got & (dissemination.hops > 0)).any():
+                assert mine[low]["hops_mean"] == pytest.approx(
+                    dissemination.hops[got & (dissemination.hops > 0)].mean()
+                )
             if got.any():
-                assert mine[low]["duplication"] == pytest.approx(spread.copies[inside].sum() / got.sum())
+                assert mine[low]["duplication"] == pytest.approx(
+                    dissemination.copies[inside].sum() / got.sum()
+                )
     stats = reach.stats()
-    missed = (spread.publisher[found.topics] != NOBODY) & expected[owner] & (spread.hops < 0)
+    missed = (dissemination.publisher[found.topics] != NOBODY) & expected[owner] & (dissemination.hops < 0)
     assert stats.nodes_missing == pytest.approx(np.unique(owner[missed]).size / expected.sum())
     topics = np.unique(found.topics[missed]).size
-    assert stats.disconnected_topics == pytest.approx(topics / (spread.publisher != NOBODY).sum())
-    due = (spread.publisher[found.topics] != NOBODY) & expected[owner]
-    ratios = [(spread.hops[due & (found.topics == t)] >= 0).mean() for t in np.unique(found.topics[due])]
+    assert stats.disconnected_topics == pytest.approx(topics / (dissemination.publisher != NOBODY).sum())
+    due = (dissemination.publisher[found.topics] != NOBODY) & expected[owner]
+    ratios = [
+        (dissemination.hops[due & (found.topics == t)] >= 0).mean() for t in np.unique(found.topics[due])
+    ]
     assert stats.hit_by_topic == pytest.approx(np.mean(ratios))
 
 
 def test_where_nobody_is_held_to_an_event_none_is_missed() -> None:
     found = random_profiles(1)
-    nobody = spread_stats(random_spread(1, found), found, np.zeros(found.peers, dtype=np.bool_))
+    nobody = dissemination_stats(random_spread(1, found), found, np.zeros(found.peers, dtype=np.bool_))
     assert (nobody.hit_ratio, nobody.hit_by_topic) == (1.0, 1.0)
 
 

@@ -21,7 +21,7 @@ from vinecast.core.arrays.profiles import Profiles, choose_publishers
 from vinecast.core.errors import Bug, InputError
 from vinecast.core.machine import NOBODY
 from vinecast.core.trace import TraceKind, TraceRecord
-from vinecast.sim.measure.metrics import BY, LATENCIES, spread_of, spread_stats
+from vinecast.sim.measure.metrics import BY, LATENCIES, dissemination_of, dissemination_stats
 from vinecast.sim.scenario import run
 from vinecast.sim.scenario.fault_driver import FaultDriver
 from vinecast.sim.scenario.run import CYCLE_COLUMNS, RunOutcome, populate, run_to_folder, simulate
@@ -302,8 +302,8 @@ def test_a_sweep_equals_the_event_engine(happens: Table) -> None:
     profiles = populate(resolve({**SMALL, **happens}, Path()).scenario, None)
     topics = profiles.topic_ids.size
     for row in swept.rows:  # what was counted as it happened is what the records say
-        spread = spread_of(trace, profiles, row["cycle"] * topics)
-        stats = spread_stats(spread, profiles, np.ones(profiles.peers, dtype=np.bool_))
+        dissemination = dissemination_of(trace, profiles, row["cycle"] * topics)
+        stats = dissemination_stats(dissemination, profiles, np.ones(profiles.peers, dtype=np.bool_))
         assert [stats.hops_mean, stats.hops_max, stats.duplication] == [
             row[name] for name in ("hops_mean", "hops_max", "duplication")
         ]
@@ -333,7 +333,7 @@ def test_both_engines_choose_the_same_publishers(epoch: int, share: float) -> No
     sweep = PolderCastSweep(PolderCastConfig(), 3, profiles)
     sweep.online[: int(200 * share)] = True
     chosen = choose_publishers(3, epoch, profiles, sweep.online)
-    assert np.array_equal(chosen, sweep.publish(epoch).spread.publisher)
+    assert np.array_equal(chosen, sweep.publish(epoch).dissemination.publisher)
     for topic, node in enumerate(chosen.tolist()):
         assert node == NOBODY or topic in profiles.topics_of(node)
     assert (chosen != NOBODY).any() == (share > 0)

@@ -88,12 +88,12 @@ def test_a_topic_without_events_publishes_nothing(system: str) -> None:
     tables = {**SMALL, "system": system, "publish": {"alpha": 2.0}, "measure": {"every": 5}}
     found: dict[int, list[int]] = {}
 
-    def look(cycle: int, profiles: Profiles, spread: Dissemination, *_: object) -> None:
-        found[cycle] = np.flatnonzero(spread.publisher != NOBODY).tolist()
+    def look(cycle: int, profiles: Profiles, dissemination: Dissemination, *_: object) -> None:
+        found[cycle] = np.flatnonzero(dissemination.publisher != NOBODY).tolist()
         events = draw_events(1, cycle, power_law(1, 100, 2.0))
         assert found[cycle] == np.flatnonzero((events > 0) & (popularity(profiles) > 0)).tolist()
 
-    outcome_of(tables, on_spread=look)
+    outcome_of(tables, on_dissemination=look)
     assert list(found) == [4, 9]
     assert 0 < len(found[9]) < 50
 

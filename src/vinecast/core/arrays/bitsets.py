@@ -118,34 +118,38 @@ def count_common(some: Members, others: Members) -> int:
 
 
 @inner_rule
-def take_above(fans: Members, crowd: Members, at: int, row: NDArray[np.int32], first: int, end: int) -> None:
+def take_above(
+    fans: Members, candidates: Members, at: int, row: NDArray[np.int32], first: int, end: int
+) -> None:
     """Write the fans in a crowd who are nearest above a peer, who is not in it, to places first … end−1 of a
     row, nearest first. Above the highest comes the lowest."""
     home = at >> 6
     above = (((WORD_MASK << word(at & 63)) & WORD_MASK) << _ONE) & WORD_MASK
     here = home
-    left = word(fans[here]) & word(crowd[here]) & above
-    for step in range(crowd.size + 1):
+    left = word(fans[here]) & word(candidates[here]) & above
+    for step in range(candidates.size + 1):
         while left != 0 and first < end:
             row[first] = (here << 6) + lowest(left)
             left &= left - _ONE
             first += 1
         if first == end:
             break
-        here = here + 1 if here + 1 < crowd.size else 0
-        left = word(fans[here]) & word(crowd[here])
-        if step == crowd.size - 1:  # once around
+        here = here + 1 if here + 1 < candidates.size else 0
+        left = word(fans[here]) & word(candidates[here])
+        if step == candidates.size - 1:  # once around
             left &= WORD_MASK ^ above
 
 
 @inner_rule
-def take_below(fans: Members, crowd: Members, at: int, row: NDArray[np.int32], first: int, end: int) -> None:
+def take_below(
+    fans: Members, candidates: Members, at: int, row: NDArray[np.int32], first: int, end: int
+) -> None:
     """… nearest below; below the lowest comes the highest."""
     home = at >> 6
     below = (_ONE << word(at & 63)) - _ONE
     here = home
-    left = word(fans[here]) & word(crowd[here]) & below
-    for step in range(crowd.size + 1):
+    left = word(fans[here]) & word(candidates[here]) & below
+    for step in range(candidates.size + 1):
         while left != 0 and first < end:
             top = highest(left)
             row[first] = (here << 6) + top
@@ -153,7 +157,7 @@ def take_below(fans: Members, crowd: Members, at: int, row: NDArray[np.int32], f
             first += 1
         if first == end:
             break
-        here = here - 1 if here > 0 else crowd.size - 1
-        left = word(fans[here]) & word(crowd[here])
-        if step == crowd.size - 1:
+        here = here - 1 if here > 0 else candidates.size - 1
+        left = word(fans[here]) & word(candidates[here])
+        if step == candidates.size - 1:
             left &= WORD_MASK ^ below

@@ -71,7 +71,7 @@ class Scratch(NamedTuple):
     """[topic, place on the ring]"""
     near_ages: NDArray[np.uint16]
     """[topic, place on the ring]"""
-    crowd: Members
+    candidates: Members
     """[word], 0; who is a candidate"""
     lacking: NDArray[np.uint64]
     """[class, word], 0; the topics of one node by how many neighbours they lack"""
@@ -103,7 +103,7 @@ def make_scratch(
         gap=np.zeros((max(topics_a_node, 1) + 1, 2), dtype=np.int64),
         near=np.zeros((max(topics_a_node, 1), places), dtype=np.int32),
         near_ages=np.zeros((max(topics_a_node, 1), places), dtype=np.uint16),
-        crowd=np.zeros(words_for(peers), dtype=np.uint64),
+        candidates=np.zeros(words_for(peers), dtype=np.uint64),
         lacking=np.zeros((WANTED_MAX + 1, words_for(topics)), dtype=np.uint64),
         sets=no_sets() if sets is None else sets,
     )
@@ -231,18 +231,18 @@ def leave_out(scratch: Scratch, peers: NDArray[np.int32]) -> None:
 
 
 @inner_rule
-def crowd_in(scratch: Scratch, place: int) -> None:
+def add_candidate(scratch: Scratch, place: int) -> None:
     """Let the candidate at a place join the crowd."""
     peer = int(scratch.peers[place])
-    join(scratch.crowd, peer)
+    join(scratch.candidates, peer)
     scratch.slot[peer] = place
 
 
 @inner_rule
-def disperse(scratch: Scratch, count: int) -> None:
+def clear_candidates(scratch: Scratch, count: int) -> None:
     """Empty the crowd, of whom nobody is but the first ``count`` candidates."""
     for i in range(count):
-        scratch.crowd[scratch.peers[i] >> 6] = 0
+        scratch.candidates[scratch.peers[i] >> 6] = 0
 
 
 @rule

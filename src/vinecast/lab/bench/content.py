@@ -160,7 +160,7 @@ async def _settle(readers: Sequence[Subscription], expected: int) -> list[int]:
 
 
 async def _traffic(nodes: Sequence[Node], work: Callable[[], Awaitable[None]]) -> float:
-    """Bytes a second and node that arrive over links while something is done."""
+    """Bytes a second and node that arrive over connections while something is done."""
     loop = asyncio.get_running_loop()
     before, begin = [_received(node) for node in nodes], loop.time()
     await work()
@@ -172,4 +172,4 @@ async def _traffic(nodes: Sequence[Node], work: Callable[[], Awaitable[None]]) -
 
 
 def _received(node: Node) -> dict[bytes, int]:
-    return {peer: link.bytes_in for peer, link in node._driver.transport.links().items()}
+    return {peer: connection.bytes_in for peer, connection in node._driver.transport.connections().items()}

@@ -1,10 +1,10 @@
 """Speed of durable streams on this machine's disk, next to our targets.
 
 Events are as a publisher makes them: signed in batches, each after the one before it. They are taken as they
-come from a link, as bytes: read, their signatures checked, kept, committed with ``fsync``. One core does all
-of that, the writer's thread too. On a machine that others use too, CPU time is the stable figure: it stands
-beside every rate; and the same bytes, appended to a plain file with as many calls of ``fsync``, say what the
-disk is worth.
+come from a connection, as bytes: read, their signatures checked, kept, committed with ``fsync``. One core
+does all of that, the writer's thread too. On a machine that others use too, CPU time is the stable figure: it
+stands beside every rate; and the same bytes, appended to a plain file with as many calls of ``fsync``, say
+what the disk is worth.
 """
 
 import asyncio
@@ -172,7 +172,7 @@ async def _large(sizes: DurableSizes, folder: Path, tell: Tell, what: str) -> li
 
 
 async def _take(hands: Sequence[Sequence[Raw]], store: StreamStore) -> None:
-    """What a node does with events that come over links, until they are safe."""
+    """What a node does with events that come over connections, until they are safe."""
     checker = SignatureChecker(verify, NETWORK)
     for hand in hands:
         await store.room()

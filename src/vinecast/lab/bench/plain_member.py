@@ -1,9 +1,10 @@
 """Our stack without signatures and without TLS, for the comparison with a broker that has neither.
 
 There is no such mode of a node. What is measured is what one would leave: records with their content ids,
-event frames, links with their bounded queues over plain TCP, and the subscription that the application reads.
-What is left out: signatures, TLS, the memory of events seen before, and PolderCast's machine, which would not
-send to ten subscribers directly. Who is at the other end of a link is not known; it is named by its socket.
+event frames, connections with their bounded queues over plain TCP, and the subscription that the application
+reads. What is left out: signatures, TLS, the memory of events seen before, and PolderCast's machine, which
+would not send to ten subscribers directly. Who is at the other end of a connection is not known; it is named
+by its socket.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ LOOK_S = 0.0005  # ours: seconds between two looks at full queues
 
 
 class PlainTransport(ConnectionTransport):
-    """Links over plain TCP on this machine."""
+    """Connections over plain TCP on this machine."""
 
     _server: asyncio.Server | None = None
 
@@ -51,9 +52,9 @@ class PlainTransport(ConnectionTransport):
         if self._server is not None:
             self._server.close()
 
-    async def _open(self, address: Address, link: Connection) -> None:
+    async def _open(self, address: Address, connection: Connection) -> None:
         try:
-            await asyncio.get_running_loop().create_connection(lambda: link, address.host, address.port)
+            await asyncio.get_running_loop().create_connection(lambda: connection, address.host, address.port)
         except OSError:
             raise RemoteError("could not connect") from None
 
@@ -62,7 +63,7 @@ class PlainTransport(ConnectionTransport):
 
 
 class PlainMember:
-    """A publisher with direct links to all subscribers, or one of these."""
+    """A publisher with direct connections to all subscribers, or one of these."""
 
     def __init__(self, transport: PlainTransport, tally: ArrivalTally) -> None:
         self._transport = transport
@@ -79,14 +80,16 @@ class PlainMember:
 
     async def ready(self, members: int) -> None:
         """A publisher has all subscribers, a subscriber the publisher."""
-        links = self._transport.links
-        while len(links()) < members - 1 and not any(link.dialled for link in links().values()):
+        connections = self._transport.connections
+        while len(connections()) < members - 1 and not any(
+            connection.dialled for connection in connections().values()
+        ):
             await asyncio.sleep(0.01)
 
     async def publish(self, payloads: list[bytes]) -> None:
         """Send each to everybody, as fast as the slowest takes them."""
         transport = self._transport
-        peers = list(transport.links())
+        peers = list(transport.connections())
         while max(map(transport.pressure, peers), default=0.0) > CROWDED:
             await asyncio.sleep(LOOK_S)
         encoded_events = []

@@ -19,7 +19,7 @@ from vinecast.core.errors import InputError
 from vinecast.core.rule import COMPILED
 from vinecast.lab.bench.sim import SEED, SMALLEST, Result, at_most, child, peak_bytes
 from vinecast.sim.engine.sweep import SweepEngine
-from vinecast.sim.measure.metrics import spread_stats
+from vinecast.sim.measure.metrics import dissemination_stats
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.workload.subscriptions import pattern
 from vinecast.systems.rvr.machine import RvrConfig
@@ -59,10 +59,10 @@ def measure_alone(system: str, kind: str, nodes: int, rounds: int, threads: int)
         engine.run(1)
         cycles.append(time.perf_counter() - begin)
     begin = time.perf_counter()
-    spread = TManPublication(sweep, WARM_UP + rounds).run(engine.divide)
+    dissemination = TManPublication(sweep, WARM_UP + rounds).run(engine.divide)
     published = time.perf_counter() - begin
     engine.close()
-    hit = spread_stats(spread, profiles, sweep.online).hit_ratio
+    hit = dissemination_stats(dissemination, profiles, sweep.online).hit_ratio
     return {"cycle": median(cycles), "published": published, "hit": hit, "gb": peak_bytes() / 1e9}
 
 

@@ -44,7 +44,7 @@ from vinecast.lab.claims.poldercast.network import (
 from vinecast.protocols.multicast_tree import TreeConfig
 from vinecast.protocols.multicast_tree.sweep import Detours, Forest, hops_of, traffic_of
 from vinecast.sim.engine.network import Network, NetworkConfig
-from vinecast.sim.measure.metrics import means_by_size, publish_and_measure, spread_stats
+from vinecast.sim.measure.metrics import dissemination_stats, means_by_size, publish_and_measure
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.scenario.scenario import EventConfig, find_file
 from vinecast.sim.scenario.world import EventWorld, choose_contacts
@@ -100,10 +100,10 @@ def hops_against_scribe(setup: Setup) -> Measured:
     nodes = scribe.profiles.peers
     engine = population(subscriptions_of(setup), INFORMED, setup.seed, setup.threads, np.arange(nodes))
     engine.run(WARM)
-    spread, stats = publish_and_measure(engine, 0, np.ones(nodes, dtype=np.bool_), FANOUT)
+    dissemination, stats = publish_and_measure(engine, 0, np.ones(nodes, dtype=np.bool_), FANOUT)
     engine.close()
     hops = {
-        "PolderCast": spread.hops[spread.hops > 0].astype(np.int64),
+        "PolderCast": dissemination.hops[dissemination.hops > 0].astype(np.int64),
         "Scribe, direct links": scribe.hops(None),
         "Scribe, routed links": scribe.hops(scribe.detours),
     }
@@ -285,8 +285,8 @@ def churn_run(subscriptions: Subscriptions, masks: Iterator[NDArray[np.bool_]], 
             )
         world.advance()
         joined = mask & old
-        spread = publish_frozen(machines, mask, profiles, seed, cycle, world.engine.now_us, joined)
-        stats = spread_stats(spread, profiles, joined)
+        dissemination = publish_frozen(machines, mask, profiles, seed, cycle, world.engine.now_us, joined)
+        stats = dissemination_stats(dissemination, profiles, joined)
         run.missed[0].append(1 - stats.hit_ratio)
         run.nodes_missing[0].append(stats.nodes_missing)
         run.online.append(int(mask.sum()))

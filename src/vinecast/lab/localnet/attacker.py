@@ -80,7 +80,7 @@ class Attacker:
             return not self._writer.is_closing()
         return False
 
-    async def greet(self, **changes: Any) -> bool:
+    async def shake_hands(self, **changes: Any) -> bool:
         """Say HELLO as a decent node would, but for the changes."""
         handshake = Handshake(1, 1, self.network, "0", ELSEWHERE, 9, b"attacker")
         return await self.say(

@@ -67,10 +67,10 @@ class Target:
     """A name record of somebody's."""
 
     async def enter(self, greets: bool = True) -> Attacker:
-        """Somebody new with a connection; and, if it greets, a link."""
+        """Somebody new with a stream; and, if it does the handshake, a connection."""
         attacker = await Attacker(self.network).connect(self.address)
         if greets:
-            await attacker.greet()
+            await attacker.shake_hands()
             await attacker.send(attacker.introduction())
         return attacker
 
@@ -114,17 +114,17 @@ async def _bytes_before_tls(target: Target) -> int:
 
 
 async def _bytes_after_tls(target: Target) -> int:
-    """Random bytes where the greeting should be."""
+    """Random bytes where the handshake should be."""
     return await _calls(target, lambda one: one.say(target.draw.randbytes(500)), greets=False)
 
 
 async def _truncated(target: Target) -> int:
-    """Half a greeting, and half an event after a whole one."""
+    """Half a handshake, and half an event after a whole one."""
 
     async def half(attacker: Attacker) -> None:
         whole = Handshake(1, 1, target.network, "0", ELSEWHERE, 9, bytes(8)).frame()
         if target.draw.random() < 0.5:
-            await attacker.greet()
+            await attacker.shake_hands()
             whole = control(FrameKind.DATA, encode(attacker.event(target.topic)))
         await attacker.say(whole[: len(whole) // 2])
 
@@ -137,13 +137,15 @@ async def _oversized(target: Target) -> int:
 
 
 async def _another_network(target: Target) -> int:
-    """Greetings for another network, or in a version that nobody speaks."""
+    """Handshakes for another network, or in a version that nobody speaks."""
 
-    def greet(attacker: Attacker) -> Awaitable[bool]:
+    def shake_hands(attacker: Attacker) -> Awaitable[bool]:
         version = target.draw.choice((1, 9))
-        return attacker.greet(network="another" if version == 1 else target.network, oldest=version, newest=9)
+        return attacker.shake_hands(
+            network="another" if version == 1 else target.network, oldest=version, newest=9
+        )
 
-    return await _calls(target, greet, greets=False)
+    return await _calls(target, shake_hands, greets=False)
 
 
 async def _silence(target: Target) -> int:
@@ -159,7 +161,7 @@ async def _silence(target: Target) -> int:
 
 
 async def _flood(target: Target, make: Callable[[Attacker], Callable[[], Frame | bytes]]) -> int:
-    """Send frames for a while, as somebody else whenever the node has ended the link."""
+    """Send frames for a while, as somebody else whenever the node has ended the connection."""
     loop = asyncio.get_running_loop()
     sent, end = 0, loop.time() + FLOOD_S
     while loop.time() < end:
@@ -267,7 +269,7 @@ async def _anothers_id(target: Target) -> int:
 async def card_at(target: Target, address: str) -> Card:
     """The card of the node there: a node introduces itself to whoever greets it."""
     guest = await Attacker(target.network).connect(address)
-    await guest.greet()
+    await guest.shake_hands()
     try:
         async with asyncio.timeout(HEARD_S):
             while True:

@@ -91,7 +91,7 @@ class DurableRun:
         """``holders``: how many a receipt waits for, though not for long."""
         self.size, self.draw = size, random.Random(seed)
         self.outcome = LedgerOutcome()
-        self.books = Ledger(self.outcome, lambda number: self._members[number].point)
+        self.ledger = Ledger(self.outcome, lambda number: self._members[number].point)
         self.on_safe: Callable[[Safe], None] = lambda safe: None
         self._members: dict[int, _DurableProcess] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="vinecast-durable-")
@@ -207,7 +207,7 @@ class DurableRun:
 
     async def publish(self, number: int, events: int) -> None:
         """Have a node publish some events; receipts come later."""
-        await self.tell(PublishStream(number, TOPIC, self.books.order(number, events)))
+        await self.tell(PublishStream(number, TOPIC, self.ledger.order(number, events)))
 
     @contextlib.asynccontextmanager
     async def publishing(self, numbers: Sequence[int]) -> AsyncIterator[None]:
@@ -228,14 +228,14 @@ class DurableRun:
 
     async def ordered_more(self, events: int) -> None:
         """Wait until so many events more were ordered."""
-        wanted = self.books.ordered + events
-        await self.until(lambda: self.books.ordered >= wanted, "nodes publish")
+        wanted = self.ledger.ordered + events
+        await self.until(lambda: self.ledger.ordered >= wanted, "nodes publish")
 
     async def publish_on(self, numbers: Sequence[int], events: int) -> None:
         """Have these nodes publish so many events at least, and wait for their receipts."""
         async with self.publishing(numbers):
             await self.ordered_more(events)
-        await self.until(lambda: not self.books.unanswered, "receipts")
+        await self.until(lambda: not self.ledger.unanswered, "receipts")
 
     async def hear_all(self) -> None:
         """Wait for reports that are written from now on."""
@@ -248,7 +248,7 @@ class DurableRun:
         self._members[process].up = False
         report = self._reports.pop(process, None)
         self._refused.update(report.refused if report is not None else {})
-        self.books.on_gone(process)
+        self.ledger.on_gone(process)
         if why:
             self.outcome.faults.append(why)
 
@@ -264,15 +264,15 @@ class DurableRun:
                 self._note_trouble(number, why)
                 self._disappoint(number, why)
             case Unpublished(number, payload, why):
-                self.books.unanswered.pop(payload, None)
+                self.ledger.unanswered.pop(payload, None)
                 self._note_trouble(number, why)
             case Safe():
-                self.books.on_safe(message)
+                self.ledger.on_safe(message)
                 self.on_safe(message)
             case Handed(number, topic):
-                self._do(self.tell(AckStream(number, topic, self.books.on_handed(message))))
+                self._do(self.tell(AckStream(number, topic, self.ledger.on_handed(message))))
             case Consumed():
-                self.books.on_consumed(message)
+                self.ledger.on_consumed(message)
             case Stream(number) | Shown(number):
                 self._resolve(type(message), number, message)
             case WorkerReport():
@@ -312,7 +312,7 @@ class DurableRun:
         equal_s = 0.0
         end_s = time.monotonic() + self.size.patience_s
         while time.monotonic() < end_s:
-            if not self.books.is_equal(self._readers(), enough):
+            if not self.ledger.is_equal(self._readers(), enough):
                 equal_s = 0.0
             elif not equal_s:
                 equal_s = time.monotonic()
@@ -330,7 +330,7 @@ class DurableRun:
         ends = {}
         for number in self._readers():
             ends[number] = (await self.ask(TellStream(number, TOPIC), Stream)).cids
-        self.books.close(ends, enough)
+        self.ledger.close(ends, enough)
         for report in self._reports.values():
             self._refused.update(report.refused)
         self.outcome.refused = dict(self._refused)

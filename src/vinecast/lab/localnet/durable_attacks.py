@@ -25,7 +25,7 @@ from vinecast.peer.wire.frames import FrameKind
 from vinecast.peer.wire.messages import StreamFrame, decode
 from vinecast.protocols.streams.messages import ALWAYS
 
-TRIES = 8  # ours: of one kind, on one link
+TRIES = 8  # ours: of one kind, on one connection
 LISTED = 64  # ours: true events that are played again
 SEQUENCE = 1 << 40  # ours: of a forged name record, higher than any owner has come
 
@@ -79,7 +79,7 @@ async def _ask(attacker: Attacker, question: wire.Inner, kind: type[T]) -> T:
 
 
 async def _say(target: Target, make: Callable[[Attacker], Awaitable[list[wire.Inner]]]) -> int:
-    """Say something on a new link, and wait until the node has looked at it."""
+    """Say something on a new connection, and wait until the node has looked at it."""
     attacker = await target.enter()
     try:
         lies = await make(attacker)

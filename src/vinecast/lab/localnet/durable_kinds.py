@@ -17,7 +17,7 @@ from vinecast.lab.localnet.durable_attacks import KINDS as ATTACKS
 from vinecast.lab.localnet.durable_attacks import NAMES
 from vinecast.lab.localnet.hostile import attacker_process
 from vinecast.lab.localnet.ledger import NETWORK, TOPIC, LedgerOutcome
-from vinecast.lab.localnet.messages import Attack, CreateTopic, CutLinks, Safe, Shown, ShowTopic
+from vinecast.lab.localnet.messages import Attack, CreateTopic, CutConnections, Safe, Shown, ShowTopic
 from vinecast.node.runtime.loop import run as run_loop
 
 SIZES = {
@@ -43,7 +43,7 @@ async def restarts(size: LiveSize, seed: int) -> LedgerOutcome:
                 victim = run.draw.choice(nodes)
                 await run.kill(victim)
                 for other in run.draw.sample(run.up, CUT_OFF):
-                    await run.tell(CutLinks(other))
+                    await run.tell(CutConnections(other))
                     cut_off += 1
                 await run.revive(victim)
             await run.ordered_more(size.events // (size.kills + 1))
@@ -69,7 +69,7 @@ async def deaths(size: LiveSize, seed: int) -> LedgerOutcome:
         struck: list[int] = []
 
         def strike(safe: Safe) -> None:
-            if struck or safe.holders < enough or len(run.books.receipts) < STRUCK_AFTER:
+            if struck or safe.holders < enough or len(run.ledger.receipts) < STRUCK_AFTER:
                 return
             holders = [run.number_at(point) for point in safe.held_by]
             struck.extend([publisher, *run.draw.sample(holders, enough - 1)])
@@ -126,10 +126,10 @@ async def absence(size: LiveSize, seed: int) -> LedgerOutcome:
         await run.publish_on(nodes, size.events // 4)
         absent, *publishers = run.draw.sample(nodes, 1 + min(PUBLISHERS, enough))
         await run.kill(absent)
-        before = run.books.ordered
+        before = run.ledger.ordered
         await run.publish_on(publishers, size.events)
         await run.kill(*publishers)
-        run.outcome.noted["missed"] = run.books.ordered - before
+        run.outcome.noted["missed"] = run.ledger.ordered - before
         run.mark()
         await run.revive(absent)
         await run.converge(enough)

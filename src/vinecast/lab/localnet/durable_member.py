@@ -16,7 +16,7 @@ from vinecast.lab.localnet.messages import (
     AckStream,
     Consumed,
     CreateTopic,
-    CutLinks,
+    CutConnections,
     Handed,
     PublishStream,
     Safe,
@@ -74,7 +74,7 @@ class StreamMember:
             case TellStream(_, topic):
                 cids = [event._signed.cid for event in self._node.log(topic, count=STREAM_MAX)]
                 await self._tell(Stream(self._number, topic, cids))
-            case CutLinks():
+            case CutConnections():
                 transport = self._node._driver.transport
                 assert isinstance(transport, ConnectionTransport)
                 transport.cut()

@@ -85,7 +85,7 @@ class TellStream(Struct, tag="tell stream"):
     topic: str
 
 
-class CutLinks(Struct, tag="cut links"):
+class CutConnections(Struct, tag="cut links"):
     """Break all connections of a node."""
 
     node: int
@@ -226,7 +226,7 @@ class WorkerReport(Struct, tag="report"):
     resident_bytes: int
     cpu_s: float
     latencies_us: list[int] = []
-    """What events took over one link, from publication to the application; some of them."""
+    """What events took over one connection, from publication to the application; some of them."""
     followed: list[tuple[int, int, int, int]] = []
     """(node, events read, waiting, dropped) of nodes that were told to follow something."""
 
@@ -251,7 +251,7 @@ class Attacked(Struct):
     tried: int
 
 
-StreamCommand = PublishStream | AckStream | TellStream | CutLinks | CreateTopic | ShowTopic
+StreamCommand = PublishStream | AckStream | TellStream | CutConnections | CreateTopic | ShowTopic
 StreamTold = Safe | Unpublished | Handed | Consumed | Stream | Shown
 Command = StartNode | StopNode | PublishOn | FollowTopic | PublishMuch | StreamCommand
 Told = Warm | Up | Ready | Following | PublishedMuch | Down | Failed | WorkerReport | StreamTold

@@ -45,7 +45,7 @@ class OverloadStep:
             "refused_to_the_publisher": told.refused,
             "due": told.published,
             "delivered": self.read,
-            "dropped": {"reader too slow": self.dropped, "no neighbour took it": told.unheard},
+            "dropped": {"subscriber too slow": self.dropped, "no neighbour took it": told.unheard},
             "unaccounted": told.published - self.read - self.dropped - told.unheard,
         }
 

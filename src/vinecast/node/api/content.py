@@ -243,8 +243,10 @@ class ContentSubscriptions:
     """One node's subscriptions to schemas, a desk for each. ``routes``: whether its system routes by content;
     ``ask`` tells it of names that are wanted, and of others that are no longer."""
 
-    def __init__(self, readers: "NodeSubscriptions", counters: Counter[str], routes: bool, ask: Ask) -> None:
-        self._readers, self._counters, self._routes, self._ask = readers, counters, routes, ask
+    def __init__(
+        self, subscriptions: "NodeSubscriptions", counters: Counter[str], routes: bool, ask: Ask
+    ) -> None:
+        self._subscriptions, self._counters, self._routes, self._ask = subscriptions, counters, routes, ask
         self._desks: dict[Schema, SchemaDesk] = {}
 
     def subscribe(
@@ -259,7 +261,7 @@ class ContentSubscriptions:
         try:
             if wanted.is_routed and not desk.tell():
                 raise InputError(f"there is no room for one more filter over {schema.name}")
-            return self._readers.subscribe(schema.name, start, consumer, wanted)
+            return self._subscriptions.subscribe(schema.name, start, consumer, wanted)
         except BaseException:
             wanted.close()
             raise

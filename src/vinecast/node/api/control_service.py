@@ -11,12 +11,12 @@ from vinecast.node.api.node import Node
 from vinecast.node.api.receipt import Receipt
 from vinecast.node.api.schemas import schema_in
 from vinecast.node.control.requests import (
+    ImmediateRequest,
     LogRequest,
     Opening,
     PeersRequest,
     PublishContentRequest,
     PublishRequest,
-    Question,
     SchemaRequest,
     StatsRequest,
     SubscribeContentRequest,
@@ -40,9 +40,9 @@ def key_of(text: str) -> bytes:
 
 def peers_told(node: Node) -> list[dict[str, Any]]:
     """The peers for JSON, linked ones first."""
-    peers = sorted(node.peers(), key=lambda peer: (not peer.linked, peer.id))[:PEERS_TOLD_MAX]
+    peers = sorted(node.peers(), key=lambda peer: (not peer.connected, peer.id))[:PEERS_TOLD_MAX]
     return [
-        {"id": peer.id.hex(), "address": peer.address, "topics": peer.topics, "linked": peer.linked}
+        {"id": peer.id.hex(), "address": peer.address, "topics": peer.topics, "connected": peer.connected}
         for peer in peers
     ]
 
@@ -65,7 +65,7 @@ class ControlService:
         schema = await self._node.schemas.find(request.schema, bytes.fromhex(request.owner) or None)
         return EventFeed([self._node.subscribe(schema, request.start, request.consumer, request.where)])
 
-    async def answer(self, request: Question) -> Any:
+    async def answer(self, request: ImmediateRequest) -> Any:
         """See ``Service``."""
         node = self._node
         match request:

@@ -63,8 +63,8 @@ class PeerInfo:
     id: bytes
     address: str
     topics: tuple[str, ...]
-    linked: bool
-    """Whether there is a link to it at the moment."""
+    connected: bool
+    """Whether there is a connection to it at the moment."""
 
 
 class Node:
@@ -101,7 +101,7 @@ class Node:
         self._streams: StreamStore | VolatileStreams | None = None
         self._names: TopicNames | None = None
         self._contents: ContentSubscriptions | None = None
-        self._started_readers: NodeSubscriptions | None = None
+        self._started_subscriptions: NodeSubscriptions | None = None
         self._bootstrap: Bootstrap | None = None
         self._closed = False
         self.join_trouble: dict[str, str] = {}
@@ -146,7 +146,7 @@ class Node:
                 system=config.system,
                 advertise=self._advertise,
             )
-        self._started_readers = readers = NodeSubscriptions(
+        self._started_subscriptions = subscriptions = NodeSubscriptions(
             self._store, config.waiting, config.alone_cycles, self._expects_others
         )
         self._started_driver = Driver(
@@ -156,16 +156,16 @@ class Node:
             clock=RealClock(),
             seed=int.from_bytes(os.urandom(7), "big"),
             network=self.network,
-            deliver=readers.take,
-            read=readers.read,
+            deliver=subscriptions.take,
+            read=subscriptions.read,
             store=self._streams,
             advertise=self._advertise,
             version=int.from_bytes(self._store.meta(_CARD) or b"", "big"),
             on_card=self._note_card,
         )
-        readers.driver = self._started_driver
+        subscriptions.driver = self._started_driver
         driver = self._started_driver
-        self._contents = ContentSubscriptions(readers, driver.counters, driver.by_content, driver.want)
+        self._contents = ContentSubscriptions(subscriptions, driver.counters, driver.by_content, driver.want)
         self._started_driver.recall((session.on_us, session.last_us) for session in self._store.sessions())
         self._started_publisher = Publisher(
             identity,
@@ -189,7 +189,7 @@ class Node:
             self._started_driver, self._store, self._join, dial_s, self.join_trouble
         )
         retainer = Retainer(self._streams, lambda topic: config.retention, self._started_driver.now_us)
-        works = (bootstrap.keep(), readers.keep_following(), self._keep_books(), retainer.run())
+        works = (bootstrap.keep(), subscriptions.keep_following(), self._keep_store_current(), retainer.run())
         self._tasks = [asyncio.create_task(work) for work in works]
 
     def _kept(self, cids: tuple[bytes, ...]) -> None:
@@ -212,7 +212,9 @@ class Node:
         self._tasks = []
         if self._started_publisher is not None:
             self._started_publisher.close()
-        for subscription in self._started_readers.all() if self._started_readers is not None else ():
+        for subscription in (
+            self._started_subscriptions.all() if self._started_subscriptions is not None else ()
+        ):
             subscription.end()
         if self._started_driver is not None:
             self._note_peers()
@@ -247,11 +249,11 @@ class Node:
         return self._started_publisher
 
     @property
-    def _readers(self) -> NodeSubscriptions:
+    def _subscriptions(self) -> NodeSubscriptions:
         """Who reads what; for those who look inside."""
         self._driver  # noqa: B018  (says so when the node has not been started)
-        assert self._started_readers is not None
-        return self._started_readers
+        assert self._started_subscriptions is not None
+        return self._started_subscriptions
 
     @property
     def names(self) -> TopicNames:
@@ -299,13 +301,13 @@ class Node:
 
     def peers(self) -> list[PeerInfo]:
         """Whom it knows."""
-        peer_table, links = self._driver.peer_table, self._driver.transport.links()
+        peer_table, connections = self._driver.peer_table, self._driver.transport.connections()
         return [
             PeerInfo(
                 peer_table.id_of(number),
                 str(peer_table.address_of(number) or ""),
                 peer_table.topics_of(number),
-                peer_table.id_of(number) in links,
+                peer_table.id_of(number) in connections,
             )
             for number in peer_table.known()
         ]
@@ -324,10 +326,10 @@ class Node:
             "rings": len(rings),
             "rings_complete": sum(rings),
             "peers": len(driver.peer_table.known()),
-            "links": len(driver.transport.links()),
+            "connections": len(driver.transport.connections()),
             "cycles": driver.peer_table.cycle,
-            "unread": self._readers.unread,
-            "dropped": sum(subscription.dropped for subscription in self._readers.all()),
+            "unread": self._subscriptions.unread,
+            "dropped": sum(subscription.dropped for subscription in self._subscriptions.all()),
             "streams": len(driver.streams.store.topics()),
             "counters": dict(sorted((driver.counters + driver.peer_table.counters + stored).items())),
             **driver.routing(),
@@ -385,7 +387,7 @@ class Node:
         anywhere, or after the one with this offset or id. A ``consumer`` goes on after what it acknowledged
         last (``Subscription.ack``), and only the first time at the start.
         """
-        readers = self._readers
+        subscriptions = self._subscriptions
         if self._closed:
             raise ClosedError("the node is closed")
         if isinstance(topic, Schema):
@@ -393,7 +395,7 @@ class Node:
             return self._contents.subscribe(topic, start, consumer, filter)
         if filter is not None:
             raise InputError("a filter goes with a schema, not with a topic")
-        return readers.subscribe(topic, start, consumer)
+        return subscriptions.subscribe(topic, start, consumer)
 
     def log(self, topic: str, after: str | None = None, count: int = 100) -> list[Event]:
         """What this node keeps of a topic's stream, in the order that all nodes share; ``after``: the id of
@@ -410,11 +412,11 @@ class Node:
     async def caught_up(self, topic: str) -> None:
         """Wait until this node has all of a topic's stream that others tell of; some cycles at the least,
         since they have to be found first."""
-        await self._readers.caught_up(topic)
+        await self._subscriptions.caught_up(topic)
 
     async def unsubscribe(self, topic: str) -> None:
         """Leave a topic, whoever reads it, also one from before a restart."""
-        await self._readers.unsubscribe(topic)
+        await self._subscriptions.unsubscribe(topic)
 
     def _expects_others(self) -> bool:
         """Whether there is anybody to meet."""
@@ -432,7 +434,7 @@ class Node:
 
     # In the background.
 
-    async def _keep_books(self) -> None:
+    async def _keep_store_current(self) -> None:
         """Write down every minute, and at first more often, that the node is on line and whom it knows."""
         assert self._store is not None
         wait_s = 1.0

@@ -30,7 +30,7 @@ class Event(Struct, frozen=True, gc=False):
 
     _signed: SignedEvent
     hops: int
-    """Links that it travelled; −1 for one that was fetched or read again."""
+    """Connections that it travelled; −1 for one that was fetched or read again."""
     offset: int = 0
     """Its place in its topic's stream on this node, from 1; 0 outside of streams."""
 

@@ -40,7 +40,7 @@ class NodeSubscriptions:
     def all(self) -> list[Subscription]:
         """All subscriptions."""
         every = (*self.by_topic.values(), *self._routed.values())
-        found = {id(one): one for readers in every for one in readers}
+        found = {id(one): one for subscriptions in every for one in subscriptions}
         found |= {id(one): one for one in self._patterns}
         return list(found.values())
 
@@ -96,17 +96,17 @@ class NodeSubscriptions:
             subscription.wanted.close()
         if subscription in self._patterns:
             self._patterns.remove(subscription)
-        for topic, readers in list(self._routed.items()):
-            if subscription in readers:
-                readers.remove(subscription)
-                if not readers:
+        for topic, subscriptions in list(self._routed.items()):
+            if subscription in subscriptions:
+                subscriptions.remove(subscription)
+                if not subscriptions:
                     del self._routed[topic]
-        for topic, readers in list(self.by_topic.items()):
-            if subscription in readers:
-                readers.remove(subscription)
+        for topic, subscriptions in list(self.by_topic.items()):
+            if subscription in subscriptions:
+                subscriptions.remove(subscription)
                 if subscription.cursor is not None:
                     subscription.cursor.end(topic)
-                if not readers:
+                if not subscriptions:
                     self._leave(topic)
 
     def _leave(self, topic: str) -> None:
@@ -138,7 +138,7 @@ class NodeSubscriptions:
         """What the node takes part in for a subscription."""
         if subscription.wanted is not None and subscription.wanted.is_routed:
             return sorted(subscription.wanted.names)
-        return [topic for topic, readers in self.by_topic.items() if subscription in readers]
+        return [topic for topic, subscriptions in self.by_topic.items() if subscription in subscriptions]
 
     async def caught_up(self, topic: str) -> None:
         """See ``Node.caught_up``."""
@@ -159,13 +159,13 @@ class NodeSubscriptions:
         topic = signed.record.topic
         self._offer(signed, hops, [*self.by_topic.get(topic, ()), *self._routed.get(topic, ())])
 
-    def _offer(self, signed: SignedEvent, hops: int, readers: list[Subscription]) -> None:
+    def _offer(self, signed: SignedEvent, hops: int, subscriptions: list[Subscription]) -> None:
         event = Event(signed, hops)
-        if not readers:
+        if not subscriptions:
             self.unread += 1
-        for subscription in readers:
+        for subscription in subscriptions:
             if not subscription.offer(event):
-                self.driver.counters["dropped: reader too slow"] += 1
+                self.driver.counters["dropped: subscriber too slow"] += 1
 
     def read(self, signed: SignedEvent, hops: int, position: int) -> None:
         """Give an event of a stream to its readers; at position 0, to those who have it for its content."""
@@ -175,11 +175,11 @@ class NodeSubscriptions:
                 return
             self._offer(signed, hops, self._routed.get(signed.record.topic, []))
             return
-        readers = self.by_topic.get(signed.record.topic)
-        if not readers:
+        subscriptions = self.by_topic.get(signed.record.topic)
+        if not subscriptions:
             self.unread += 1
             return
-        for subscription in readers:
+        for subscription in subscriptions:
             subscription.read(signed, hops, position)
 
     # In the background.

@@ -104,7 +104,7 @@ class StatsRequest(Struct, tag="stats", tag_field="do", forbid_unknown_fields=Tr
     """The node in numbers."""
 
 
-Question = (
+ImmediateRequest = (
     PublishRequest
     | LogRequest
     | TopicRequest
@@ -118,5 +118,7 @@ Question = (
 Opening = SubscribeRequest | SubscribeContentRequest
 """What begins a feed of events."""
 
-request_decoder: msgspec.json.Decoder[Question | Opening] = msgspec.json.Decoder(Question | Opening)
+request_decoder: msgspec.json.Decoder[ImmediateRequest | Opening] = msgspec.json.Decoder(
+    ImmediateRequest | Opening
+)
 ack_decoder: msgspec.json.Decoder[AckRequest] = msgspec.json.Decoder(AckRequest)

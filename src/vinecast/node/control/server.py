@@ -40,7 +40,7 @@ import msgspec
 
 from vinecast.core.errors import VinecastError
 from vinecast.node.control.folder import CONTROL, listen_in
-from vinecast.node.control.requests import Opening, Question, ack_decoder, request_decoder
+from vinecast.node.control.requests import ImmediateRequest, Opening, ack_decoder, request_decoder
 
 log = logging.getLogger("vinecast.node.control")
 
@@ -79,7 +79,7 @@ class Service(Protocol):
         """Who it is."""
         ...
 
-    async def answer(self, request: Question) -> Any:
+    async def answer(self, request: ImmediateRequest) -> Any:
         """What is asked, for JSON."""
         ...
 

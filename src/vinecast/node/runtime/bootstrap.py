@@ -2,8 +2,9 @@
 
 A node calls on everybody whose address it was given, until all of them were met: it must not rest because
 somebody came to it first, or two groups that began at the same time would never hear of each other. From then
-on it calls, now and then, on somebody whom it knows from before and has no link to: those who lost each other
-come together again there. A node that knows nobody calls on those it met last, before a restart perhaps.
+on it calls, now and then, on somebody whom it knows from before and has no connection to: those who lost each
+other come together again there. A node that knows nobody calls on those it met last, before a restart
+perhaps.
 """
 
 import asyncio
@@ -44,8 +45,8 @@ class Bootstrap:
 
     def note(self, now_us: int) -> None:
         """Write down who is there, for the time after a restart."""
-        for peer, link in list(self._driver.transport.links().items())[:REMEMBERED_PEERS]:
-            self._store.add_peer(peer, link.address, now_us)
+        for peer, connection in list(self._driver.transport.connections().items())[:REMEMBERED_PEERS]:
+            self._store.add_peer(peer, connection.address, now_us)
 
     def _is_alone(self) -> bool:
         return self._driver.system.knows_nobody()
@@ -74,15 +75,15 @@ class Bootstrap:
         return True
 
     async def _call_again(self) -> None:
-        """Call on somebody known from before to whom there is no link."""
+        """Call on somebody known from before to whom there is no connection."""
         known = dict.fromkeys((*self._join, *(peer.address for peer in self._store.peers())))
-        linked = {link.address for link in self._driver.transport.links().values()}
-        strangers = [address for address in known if address not in linked]
+        connected = {connection.address for connection in self._driver.transport.connections().values()}
+        strangers = [address for address in known if address not in connected]
         if strangers:
             await self._call_on(random.choice(strangers))
 
     async def _call_on(self, address: Address) -> bool:
-        """Make a link to whoever is there, and gossip with it; whether it introduced itself."""
+        """Make a connection to whoever is there, and gossip with it; whether it introduced itself."""
         driver = self._driver
         if address == driver.address:
             return True
@@ -90,7 +91,7 @@ class Bootstrap:
             peer = await driver.transport.connect(address)
             async with asyncio.timeout(self._dial_s):
                 while not driver.welcome(peer):
-                    if not driver.transport.is_linked(peer):
+                    if not driver.transport.is_connected(peer):
                         raise RemoteError("it left without a word")
                     await asyncio.sleep(LOOK_S)
         except (RemoteError, TimeoutError) as error:

@@ -1,4 +1,4 @@
-"""The driver: runs a system's machine in real time, over real links.
+"""The driver: runs a system's machine in real time, over real connections.
 
 It is the only place of a node that knows a clock and entropy. Events go into the machine (frames from peers,
 timers, what the application asks for), effects come out and are carried out at once: nothing here waits, so
@@ -45,7 +45,7 @@ from vinecast.peer.limits.misbehaviour import BenignRefusal, Misbehaviour
 from vinecast.peer.routers.router import make_router
 from vinecast.peer.streams.durable_runtime import TIMERS as STREAM_TIMERS
 from vinecast.peer.streams.durable_runtime import DurableRuntime
-from vinecast.peer.streams.ports import Reader, StreamPlace, StreamsSettings
+from vinecast.peer.streams.ports import DeliverSafe, StreamPlace, StreamsSettings
 from vinecast.peer.table.peer_table import ME, PeerTable
 from vinecast.peer.volatile_events import VolatileEvents
 from vinecast.peer.wire.messages import (
@@ -68,7 +68,7 @@ UNWANTED = "refused: event on a topic that is not subscribed to"
 
 
 class Driver(TopicMembership):
-    """One node's. ``deliver`` takes an event that the application subscribed to, and how many links it
+    """One node's. ``deliver`` takes an event that the application subscribed to, and how many connections it
     travelled; it must not wait. ``read`` is the same for events of streams, which lie in ``store``."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Driver(TopicMembership):
         seed: int,
         network: str,
         deliver: Callable[[SignedEvent, int], None],
-        read: Reader,
+        read: DeliverSafe,
         store: StreamPlace,
         advertise: Address | None = None,
         version: int = 0,
@@ -103,7 +103,7 @@ class Driver(TopicMembership):
             config.topics,
             self._in_use,
             config.slotting.slots if config.slotting is not None else 0,
-            config.strangers,
+            config.unmet,
         )
         self._clock = clock
         self.system = make_router(config, seed, network, self.peer_table, self)
@@ -129,13 +129,13 @@ class Driver(TopicMembership):
         self._followed, self._wanted = set(), set()
         self._running = False
         self._has_news = False
-        """Whether the node's card is another since it was last told to those with a link."""
+        """Whether the node's card is another since it was last told to those with a connection."""
         self.cycles = Timers(
             period_us,
             self.now_us,
             self._fire,
             self.system.partner_of,
-            lambda peer: transport.is_linked(self.peer_table.id_of(peer)),
+            lambda peer: transport.is_connected(self.peer_table.id_of(peer)),
             self.counters,
         )
 
@@ -165,7 +165,7 @@ class Driver(TopicMembership):
             self.handle(Stop())
             self.streams.leave()
             goodbye = encode(Leaving())
-            for peer in self.transport.links():
+            for peer in self.transport.connections():
                 self.transport.send(peer, None, goodbye)
         self._running = False
         self.cycles.stop()
@@ -173,7 +173,7 @@ class Driver(TopicMembership):
         await self.transport.close()
 
     def _in_use(self) -> Iterable[int]:
-        return self.system.in_use().union(self.linked(), self.streams.in_use())
+        return self.system.in_use().union(self.connected(), self.streams.in_use())
 
     def _renew(self, topics: Iterable[str]) -> None:
         """Write a new card."""
@@ -185,19 +185,20 @@ class Driver(TopicMembership):
     # What the transport tells.
 
     def on_up(self, peer: bytes, address: Address, facts: PeerFacts) -> None:
-        """A link is up: each side introduces itself."""
-        self._codec.forget_link(peer)
+        """A connection is up: each side introduces itself."""
+        self._codec.forget_connection(peer)
         self._introduce_myself(peer)
 
     def on_down(self, peer: bytes, reason: str) -> None:
-        """A link is gone. They are made again when they are needed, so that mostly says nothing about the
-        peer; but one that broke asks for a look: whoever died is missed sooner if it is not waited for."""
-        self._codec.forget_link(peer)
+        """A connection is gone. They are made again when they are needed, so that mostly says nothing about
+        the peer; but one that broke asks for a look: whoever died is missed sooner if it is not waited
+        for."""
+        self._codec.forget_connection(peer)
         if self._running and reason in BROKEN:
             asyncio.get_running_loop().call_soon(self._knock, peer)
 
     def _knock(self, peer: bytes) -> None:
-        """Make a link to a peer that is of use, or find out that nobody is there."""
+        """Make a connection to a peer that is of use, or find out that nobody is there."""
         number = self.peer_table.number_of(peer)
         if self._running and number != NOBODY and number in self.system.in_use():
             self._introduce_myself(peer, self.peer_table.address_of(number))
@@ -298,12 +299,12 @@ class Driver(TopicMembership):
 
     def count_others(self) -> int:
         """How many other nodes there are, as far as is known; 0 while it has lost all of them."""
-        alone = self.system.knows_nobody() and not self.transport.links()
+        alone = self.system.knows_nobody() and not self.transport.connections()
         return 0 if alone else len(self.peer_table.known())
 
-    def linked(self) -> set[int]:
-        """The peers that there are links to."""
-        return {self.peer_table.number_of(peer) for peer in self.transport.links()} - {NOBODY}
+    def connected(self) -> set[int]:
+        """The peers that there are connections to."""
+        return {self.peer_table.number_of(peer) for peer in self.transport.connections()} - {NOBODY}
 
     def handle(self, event: Event) -> None:
         """Let the machine handle something, and do what it asks for."""
@@ -342,7 +343,7 @@ class Driver(TopicMembership):
             self.counters["dropped: frame too large"] += things
             sent = False
         if not sent:
-            self._codec.forget_link(peer)  # what was to go out first did not
+            self._codec.forget_connection(peer)  # what was to go out first did not
             self.counters["dropped: peer cannot take more"] += things
         return sent
 
@@ -371,7 +372,7 @@ class Driver(TopicMembership):
         self.peer_table.begin_cycle()
         self._misbehaviour.begin_cycle(self._clock.now_us())
         if self._has_news and not self.system.gossips:
-            for peer in self.transport.links():
+            for peer in self.transport.connections():
                 self._introduce_myself(peer)
         self._has_news = False
 

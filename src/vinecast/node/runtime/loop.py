@@ -15,7 +15,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
     except ImportError:  # it is not for every platform
-        # Plain asyncio gives every TLS link a buffer of 256 KiB; an eighth of it is as fast for us.
+        # Plain asyncio gives every TLS connection a buffer of 256 KiB; an eighth of it is as fast for us.
         asyncio.sslproto.SSLProtocol.max_size = _READ_BYTES
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()

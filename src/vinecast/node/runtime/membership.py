@@ -151,6 +151,6 @@ class TopicMembership(abc.ABC):
         return found
 
     def is_crowded(self, topic: str, above: float) -> bool:
-        """Whether a linked peer that events of a topic may go to has a queue fuller than that, 0 … 1."""
+        """Whether a connected peer that events of a topic may go to has a queue fuller than that, 0 … 1."""
         numbers = map(self.peer_table.number_of, self.transport.crowded(above))
         return any(number != NOBODY and self.system.leads_to(topic, number) for number in numbers)

@@ -8,14 +8,15 @@ from vinecast.core.machine import NOBODY
 from vinecast.peer.config import PATIENCE_PERIODS
 
 DIAL_PERIODS = 2
-"""Periods that a partner may take for its answer if there is no link to it yet: it may not exist (ours)."""
+"""Periods that a partner may take for its answer if there is no connection to it yet: it may not exist
+(ours)."""
 LOOKS_A_PERIOD = 8
 """How often it is looked whether it came (ours)."""
 
 
 class Timers:
     """One node's. ``fire`` is told when a timer runs out, ``partner_of`` says whom the layer of a timer has
-    asked and not heard from, ``is_linked`` whether there is a link to a peer."""
+    asked and not heard from, ``is_connected`` whether there is a connection to a peer."""
 
     def __init__(
         self,
@@ -23,11 +24,11 @@ class Timers:
         now_us: Callable[[], int],
         fire: Callable[[str], None],
         partner_of: Callable[[str], int],
-        is_linked: Callable[[int], bool],
+        is_connected: Callable[[int], bool],
         counters: Counter[str],
     ) -> None:
         self._period_us, self._now_us, self._fire = period_us, now_us, fire
-        self._partner_of, self._is_linked, self._counters = partner_of, is_linked, counters
+        self._partner_of, self._is_connected, self._counters = partner_of, is_connected, counters
         self._running = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._waiting: list[asyncio.Future[None]] = []
@@ -78,7 +79,9 @@ class Timers:
         if partner == NOBODY or partner in self._gone:
             return False
         waited_us = self._now_us() - self._fired_us.get(layer, 0)
-        return waited_us < (PATIENCE_PERIODS if self._is_linked(partner) else DIAL_PERIODS) * self._period_us
+        return (
+            waited_us < (PATIENCE_PERIODS if self._is_connected(partner) else DIAL_PERIODS) * self._period_us
+        )
 
     def lose(self, peer: int) -> None:
         """A peer is gone: nobody waits for its answer."""

@@ -1,10 +1,10 @@
-"""One link: a byte stream to one peer, from the greeting to the goodbye.
+"""One connection: a byte stream to one peer, from the handshake to the goodbye.
 
-    opening ──connected──▶ greeting ──HELLO──▶ up ──BYE sent──▶ leaving ──BYE received──▶ down
+    opening ──connected──▶ handshake ──HELLO──▶ up ──BYE sent──▶ leaving ──BYE received──▶ down
 
 Any state goes down when the stream breaks, the peer breaks the protocol (it is told why, with a REFUSED
 frame) or time runs out. A BYE is the last frame of its side; whoever gets one sends what is queued, answers
-with its own and closes. So a link that is closed in good order has lost nothing in either direction.
+with its own and closes. So a connection that is closed in good order has lost nothing in either direction.
 """
 
 import asyncio
@@ -31,50 +31,50 @@ from vinecast.peer.wire.frames import FrameKind, Splitter, control
 from vinecast.peer.wire.handshake import Handshake, read_handshake, read_reason
 
 DUPLICATE = "duplicate"
-"""Why a link is closed when there is another one to the same peer."""
+"""Why a connection is closed when there is another one to the same peer."""
 
 TURN_FRAMES, TURN_BYTES = 64, 32 * 1024
-"""How much of a link is handled in one turn of the loop (ours): so many frames, or frames of so many bytes,
-which is some milliseconds of work."""
+"""How much of a connection is handled in one turn of the loop (ours): so many frames, or frames of so many
+bytes, which is some milliseconds of work."""
 
 _number = struct.Struct(">Q")
 _GOODBYES = {reason.encode(): reason for reason in (IDLE, LEAVING, DUPLICATE)}
 
 
 class State(enum.Enum):
-    """Where a link is in its life."""
+    """Where a connection is in its life."""
 
     OPENING = "opening"
-    GREETING = "greeting"
+    HANDSHAKE = "handshake"
     UP = "up"
     LEAVING = "leaving"
     DOWN = "down"
 
 
 class ConnectionOwner(Protocol):
-    """Who owns a link: the table of links."""
+    """Who owns a connection: the table of connections."""
 
-    def introduce(self, link: "Connection", stream: asyncio.Transport, /) -> Handshake:
-        """Find out who is at the other end, set ``link.peer``; what to greet it with, or RemoteError."""
+    def introduce(self, connection: "Connection", stream: asyncio.Transport, /) -> Handshake:
+        """Find out who is at the other end, set ``connection.peer``; the handshake for it, or RemoteError."""
 
-    def agree(self, link: "Connection", theirs: Handshake, /) -> None:
-        """The peer's greeting came: take it, or raise RemoteError."""
+    def agree(self, connection: "Connection", theirs: Handshake, /) -> None:
+        """The peer's handshake came: take it, or raise RemoteError."""
 
-    def came_up(self, link: "Connection", /) -> None:
-        """Both sides have greeted each other."""
+    def came_up(self, connection: "Connection", /) -> None:
+        """Both sides have done the handshake."""
 
-    def ended(self, link: "Connection", /) -> None:
-        """The link is down; ``link.reason`` says why."""
+    def ended(self, connection: "Connection", /) -> None:
+        """The connection is down; ``connection.reason`` says why."""
 
-    def gone(self, link: "Connection", /) -> None:
-        """The link's stream is closed and takes no more room."""
+    def gone(self, connection: "Connection", /) -> None:
+        """The connection's stream is closed and takes no more room."""
 
-    def failed(self, link: "Connection", /) -> None:
+    def failed(self, connection: "Connection", /) -> None:
         """The handler raised."""
 
 
 class Connection(asyncio.Protocol):
-    """A link to a peer. See the module's text for its states."""
+    """A connection to a peer. See the module's text for its states."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
         self.farewelled = False
         """Whether the peer's BYE came: nothing of what it sent is lost."""
         self.welcome: asyncio.Future[None] = self._loop.create_future()
-        """Done when the link is up or never will be."""
+        """Done when the connection is up or never will be."""
         self.queue = SendQueue(config.frame_bytes_max, config.queue_bytes_max)
         self.send = self.queue.send
         self._stream: asyncio.Transport | None = None
@@ -136,19 +136,20 @@ class Connection(asyncio.Protocol):
         return min(1.0, self.queue.queued_bytes / self.queue.bytes_max)
 
     def retire(self, reason: str) -> None:
-        """Send what is queued and take leave; the link goes down when the peer has answered."""
+        """Send what is queued and take leave; the connection goes down when the peer has answered."""
         if self.state is not State.UP:
             self.drop(reason)
             return
         self.state = State.LEAVING
         self.reason = reason
         self.queue.close(control(FrameKind.BYE, reason.encode()))
-        # A duplicate has all the time that a living peer may take: the conversation goes on beside it.
+        # A duplicate has all the time that a living peer may take: the session goes on beside it.
         limit = self._config.silent_s_max if reason == DUPLICATE else self._config.close_s
         self._deadline = self._loop.call_later(limit, self.drop, reason)
 
     def confirmed(self) -> "asyncio.Future[bool]":
-        """Done when the peer has all that was queued until now: True, or False if the link goes down."""
+        """Done when the peer has all that was queued until now: True, or False if the connection goes
+        down."""
         future: asyncio.Future[bool] = self._loop.create_future()
         if self.state is State.UP:
             self._ping()
@@ -158,7 +159,7 @@ class Connection(asyncio.Protocol):
         return future
 
     def look(self, now: float) -> str:
-        """Look after a link that is up, now and then; why it should end, if it should."""
+        """Look after a connection that is up, now and then; why it should end, if it should."""
         frames = self._frames_in + self.queue.frames_out
         if frames != self._frames_seen:
             self._frames_seen = frames
@@ -181,7 +182,7 @@ class Connection(asyncio.Protocol):
             self.queue.stalled_at = now
 
     def drop(self, reason: str) -> None:
-        """Cut the link at once."""
+        """Cut the connection at once."""
         stream = self._stream
         self._end(reason)
         if stream is not None:
@@ -199,7 +200,7 @@ class Connection(asyncio.Protocol):
             stream.close()
 
     def info(self) -> ConnectionInfo:
-        """What there is to know about the link."""
+        """What there is to know about the connection."""
         return ConnectionInfo(
             peer=self.peer,
             address=self.address,
@@ -240,7 +241,7 @@ class Connection(asyncio.Protocol):
         if self.state is State.DOWN:
             stream.abort()
             return
-        self.state = State.GREETING
+        self.state = State.HANDSHAKE
         try:
             handshake = self._owner.introduce(self, stream)
         except RemoteError as error:
@@ -319,7 +320,7 @@ class Connection(asyncio.Protocol):
     def _control(self, kind: int, body: bytes) -> None:
         match kind:
             case FrameKind.HELLO:
-                self._greeted(body)
+                self._shaken_hands(body)
             case FrameKind.PING if len(body) == _number.size:
                 self._pong(body)
             case FrameKind.PONG if len(body) == _number.size:
@@ -331,10 +332,10 @@ class Connection(asyncio.Protocol):
             case _:
                 self.refuse("bad heartbeat")
 
-    def _greeted(self, body: bytes) -> None:
+    def _shaken_hands(self, body: bytes) -> None:
         try:
-            if self.state is not State.GREETING:
-                raise RemoteError("second handshake")
+            if self.state is not State.HANDSHAKE:
+                raise RemoteError("second HELLO")
             self.handshake = read_handshake(body)
             self._owner.agree(self, self.handshake)
         except RemoteError as error:

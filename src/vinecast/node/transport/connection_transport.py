@@ -1,4 +1,5 @@
-"""All of a transport but the way bytes travel: dialling, accepting, sending, and looking after links."""
+"""All of a transport but the way bytes travel: dialling, accepting, sending, and looking after
+connections."""
 
 import abc
 import asyncio
@@ -60,15 +61,15 @@ class ConnectionTransport(Sessions):
 
     @abc.abstractmethod
     async def _listen(self, listen: Address) -> Address:
-        """Begin to accept: call ``_accept`` for each connection, then connect the link to its stream."""
+        """Begin to accept: call ``_accept`` for each stream, then connect the two."""
 
     @abc.abstractmethod
     async def _unlisten(self) -> None:
         """Accept no more."""
 
     @abc.abstractmethod
-    async def _open(self, address: Address, link: Connection) -> None:
-        """Connect the link to a stream to that address, or raise RemoteError."""
+    async def _open(self, address: Address, connection: Connection) -> None:
+        """Join the connection to a stream to that address, or raise RemoteError."""
 
     # What the node does.
 
@@ -84,65 +85,65 @@ class ConnectionTransport(Sessions):
         return address
 
     async def connect(self, address: Address, peer: NodeId | None = None) -> NodeId:
-        """Make a link to whoever answers there (or to that peer only). RemoteError when nobody does."""
+        """Make a connection to whoever answers there (or to that peer only). RemoteError when nobody does."""
         if self._closing or self._handler is None:
             raise RemoteError("the transport is closed")
-        if sum(link.dialled for link in self._links) >= self.config.dialled_max:
+        if sum(connection.dialled for connection in self._connections) >= self.config.dialled_max:
             raise RemoteError("too many connections")
-        link = Connection(self, self.config, self._handler.on_frame, address.host, True, peer)
-        self._links.add(link)
+        connection = Connection(self, self.config, self._handler.on_frame, address.host, True, peer)
+        self._connections.add(connection)
         try:
             async with asyncio.timeout(self.config.dial_s):
-                await self._open(address, link)
-                await link.welcome
+                await self._open(address, connection)
+                await connection.welcome
         except (RemoteError, TimeoutError) as error:
             reason = str(error) or "no answer in time"
-            link.drop(reason)
+            connection.drop(reason)
             raise RemoteError(reason) from None
         finally:
-            if not link.connected:
-                link.drop("could not connect")
-                self.gone(link)
-        if link.state is State.DOWN and not link.was_up:
-            raise RemoteError(link.reason)
-        return link.peer
+            if not connection.connected:
+                connection.drop("could not connect")
+                self.gone(connection)
+        if connection.state is State.DOWN and not connection.was_up:
+            raise RemoteError(connection.reason)
+        return connection.peer
 
     def send(self, peer: NodeId, address: Address | None, frame: bytes) -> bool:
         """Queue a frame, dialling the peer if need be; False when it cannot be queued."""
-        link = self._up.get(peer)
-        if link is None:
+        connection = self._up.get(peer)
+        if connection is None:
             return self._send_later(peer, address, frame)
-        if link.send(frame):
+        if connection.send(frame):
             return True
         self.counters["dropped: queue full"] += 1
         return False
 
     def shun(self, peer: NodeId) -> None:
-        """End the conversation with a peer that misbehaves, and begin no other for a while."""
+        """End the session with a peer that misbehaves, and begin no other for a while."""
         self._shunned.add(peer, asyncio.get_running_loop().time())
         entry = self._peers.get(peer)
-        for link in list(entry.links) if entry is not None else ():
-            link.refuse(MISBEHAVED)
+        for connection in list(entry.connections) if entry is not None else ():
+            connection.refuse(MISBEHAVED)
 
     def cut(self) -> int:
-        """Break all links, as a network does that fails; how many there were."""
-        links = list(self._up.values())
-        for link in links:
-            link.drop(LOST)
-        return len(links)
+        """Break all connections, as a network does that fails; how many there were."""
+        connections = list(self._up.values())
+        for connection in connections:
+            connection.drop(LOST)
+        return len(connections)
 
     def pressure(self, peer: NodeId) -> float:
         """How full the peer's queue is, 0 … 1."""
-        link = self._up.get(peer)
-        if link is not None:
-            return link.pressure()
+        connection = self._up.get(peer)
+        if connection is not None:
+            return connection.pressure()
         entry = self._peers.get(peer)
         return entry.waiting_bytes / self.config.queue_bytes_max if entry is not None else 0.0
 
     def crowded(self, above: float) -> list[NodeId]:
-        """The linked peers whose queues are fuller than that, 0 … 1."""
+        """The connected peers whose queues are fuller than that, 0 … 1."""
         bound = above * self.config.queue_bytes_max
-        return [peer for peer, link in self._up.items() if link.queue.queued_bytes > bound]
+        return [peer for peer, connection in self._up.items() if connection.queue.queued_bytes > bound]
 
     async def drain(self, timeout_s: float) -> bool:
         """Wait until the peers have everything that was queued so far; whether they do."""
@@ -151,7 +152,7 @@ class ConnectionTransport(Sessions):
         dials = list(self._tasks)
         if dials:
             await asyncio.wait(dials, timeout=timeout_s)
-        confirmed = [link.confirmed() for link in self._up.values()]
+        confirmed = [connection.confirmed() for connection in self._up.values()]
         if confirmed:
             await asyncio.wait(confirmed, timeout=max(0.0, until - loop.time()))
         return all(dial.done() for dial in dials) and all(x.done() and x.result() for x in confirmed)
@@ -168,30 +169,32 @@ class ConnectionTransport(Sessions):
             task.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks))
-        for link in list(self._links):
-            if link.state is not State.LEAVING:
-                self._retire(link, LEAVING)
+        for connection in list(self._connections):
+            if connection.state is not State.LEAVING:
+                self._retire(connection, LEAVING)
         await self._until_empty(self.config.close_s + 0.5)
-        for link in list(self._links):
-            link.drop(LEAVING)
+        for connection in list(self._connections):
+            connection.drop(LEAVING)
         await self._until_empty(1.0)
 
-    def is_linked(self, peer: NodeId) -> bool:
-        """Whether the link to a peer is up."""
+    def is_connected(self, peer: NodeId) -> bool:
+        """Whether the connection to a peer is up."""
         return peer in self._up
 
-    def links(self) -> dict[NodeId, ConnectionInfo]:
-        """The links that are up."""
-        return {peer: link.info() for peer, link in self._up.items()}
+    def connections(self) -> dict[NodeId, ConnectionInfo]:
+        """The connections that are up."""
+        return {peer: connection.info() for peer, connection in self._up.items()}
 
     # Dialling.
 
     def _send_later(self, peer: NodeId, address: Address | None, frame: bytes) -> bool:
-        """Keep a frame until a link is up, and see to it that one will be."""
+        """Keep a frame until a connection is up, and see to it that one will be."""
         if len(frame) > self.config.frame_bytes_max:
             raise InputError(f"a frame of {len(frame)} bytes is larger than frame_bytes_max")
         entry = self._peers.get(peer)
-        if entry is None or not (entry.dialling or any(x.state is State.GREETING for x in entry.links)):
+        if entry is None or not (
+            entry.dialling or any(x.state is State.HANDSHAKE for x in entry.connections)
+        ):
             obstacle = self._obstacle(peer, address, entry)
             if obstacle or address is None:
                 self.counters[f"dropped: {obstacle}"] += 1
@@ -212,7 +215,7 @@ class ConnectionTransport(Sessions):
         if self._closing or self._handler is None:
             return "closed"
         if entry is not None:
-            return "link is closing"
+            return "connection is closing"
         if peer == self.identity.id:
             return OWN_IDENTITY
         if address is None:
@@ -222,7 +225,7 @@ class ConnectionTransport(Sessions):
             return MISBEHAVED
         if self._redial.must_wait(peer, now):
             return "backing off"
-        made = sum(link.dialled and link.welcome.done() for link in self._links)
+        made = sum(connection.dialled and connection.welcome.done() for connection in self._connections)
         return "too many connections" if made + len(self._tasks) >= self.config.dialled_max else ""
 
     async def _dial(self, peer: NodeId, address: Address, entry: PeerSession) -> None:
@@ -231,11 +234,11 @@ class ConnectionTransport(Sessions):
                 await self.connect(address, peer)
         except RemoteError as error:
             entry.dialling = False
-            if not entry.links:  # else the peer reached us meanwhile
+            if not entry.connections:  # else the peer reached us meanwhile
                 self._unreachable(peer, entry, str(error))
         finally:
             entry.dialling = False
-            if self._peers.get(peer) is entry and not entry.links:
+            if self._peers.get(peer) is entry and not entry.connections:
                 self._finish(peer, entry, LEAVING)
 
     def _unreachable(self, peer: NodeId, entry: PeerSession, reason: str) -> None:
@@ -252,26 +255,26 @@ class ConnectionTransport(Sessions):
     # Accepting.
 
     def _accept(self, host: str) -> Connection | None:
-        """A link for a connection from some host, or None when there is no room for it."""
-        accepted = len(self._links) - sum(link.dialled for link in self._links)
+        """A connection for a stream from some host, or None when there is no room for it."""
+        accepted = len(self._connections) - sum(connection.dialled for connection in self._connections)
         if self._closing or self._handler is None:
             return None
         obstacle = self._accept_limiter.obstacle(host, accepted)
         if obstacle:
             self.refused(obstacle)
             return None
-        link = Connection(self, self.config, self._handler.on_frame, host, False)
-        self._links.add(link)
+        connection = Connection(self, self.config, self._handler.on_frame, host, False)
+        self._connections.add(connection)
         self._accept_limiter.enter(host)
-        return link
+        return connection
 
-    def gone(self, link: Connection) -> None:
-        """A link takes no more room."""
-        super().gone(link)
-        if not self._links:
+    def gone(self, connection: Connection) -> None:
+        """A connection takes no more room."""
+        super().gone(connection)
+        if not self._connections:
             self._empty.set()
 
-    # Looking after links.
+    # Looking after connections.
 
     def _schedule_tick(self) -> None:
         config = self.config
@@ -282,19 +285,19 @@ class ConnectionTransport(Sessions):
         now = asyncio.get_running_loop().time()
         slept = now - self._ticked_at > self.config.silent_s_max / 2 + self.config.heartbeat_s / 2
         self._ticked_at = now
-        for link in list(self._links):
+        for connection in list(self._connections):
             if slept:
-                link.forgive(now)
-            elif link.state is State.UP:
-                reason = link.look(now)
+                connection.forgive(now)
+            elif connection.state is State.UP:
+                reason = connection.look(now)
                 if reason == IDLE:
-                    self._retire(link, IDLE)
+                    self._retire(connection, IDLE)
                 elif reason:
-                    link.drop(reason)
+                    connection.drop(reason)
         self._schedule_tick()
 
     async def _until_empty(self, timeout_s: float) -> None:
         self._empty.clear()
-        if self._links:
+        if self._connections:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._empty.wait(), timeout_s)

@@ -1,9 +1,9 @@
 """What a node asks of a transport, and what a transport tells a node.
 
-A transport carries frames between nodes that have proved who they are. A *conversation* with a peer begins
-with ``on_up`` and ends with ``on_down``. In between every frame arrives whole and once, whichever links carry
-it; when that cannot be kept the conversation ends, on both sides. Links are made when there is something to
-send, and made again after an ever longer, jittered wait when a peer cannot be reached.
+A transport carries frames between nodes that have proved who they are. A *session* with a peer begins
+with ``on_up`` and ends with ``on_down``. In between every frame arrives whole and once, whichever connections
+carry it; when that cannot be kept the session ends, on both sides. Connections are made when there is
+something to send, and made again after an ever longer, jittered wait when a peer cannot be reached.
 
 Nothing here waits for a peer: ``send`` puts a frame into a bounded queue or says that it cannot. What is
 turned away is counted with its reason.
@@ -24,7 +24,7 @@ PROTOCOL_VERSIONS = (1, 1)
 """The oldest and the newest protocol version that this program speaks."""
 
 IDLE = "idle"
-"""Why a conversation ended when nobody had anything to say: the peer is well."""
+"""Why a session ended when nobody had anything to say: the peer is well."""
 
 LEAVING = "leaving"
 """Why it ended when a side shut down in good order."""
@@ -67,9 +67,9 @@ class TransportConfig:
     stalled_s_max: float = limited(30.0, above=0)
     """How long a peer may take nothing of what waits for it, in seconds."""
     idle_s: float = limited(10.0, above=0)
-    """A link that carried no data for so long is closed, in seconds."""
+    """A connection that carried no data for so long is closed, in seconds."""
     close_s: float = limited(5.0, above=0)
-    """How long a link may take to close in good order, in seconds."""
+    """How long a connection may take to close in good order, in seconds."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -83,7 +83,7 @@ class TransportConfig:
 
 @dataclass(frozen=True, slots=True)
 class PeerFacts:
-    """What is known of a peer when its link comes up. Only the public key is proved."""
+    """What is known of a peer when its connection comes up. Only the public key is proved."""
 
     public: bytes
     """Its public key."""
@@ -97,7 +97,7 @@ class PeerFacts:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionInfo:
-    """One link that is up, and what it carried."""
+    """One connection that is up, and what it carried."""
 
     peer: NodeId
     address: Address
@@ -122,16 +122,16 @@ class Handler(Protocol):
     """Who is told. All calls come from the event loop, return at once and must not raise."""
 
     def on_up(self, peer: NodeId, address: Address, facts: PeerFacts, /) -> None:
-        """A conversation begins."""
+        """A session begins."""
 
     def on_frame(self, peer: NodeId, frame: bytes, /) -> None:
         """The peer sent a frame."""
 
     def on_down(self, peer: NodeId, reason: str, /) -> None:
-        """The conversation ended, or never began: what was queued for it is lost."""
+        """The session ended, or never began: what was queued for it is lost."""
 
     def on_unreachable(self, peer: NodeId, /) -> None:
-        """No link to the peer could be made. Comes after ``on_down``."""
+        """No connection to the peer could be made. Comes after ``on_down``."""
 
     def on_refused(self, reason: str, /) -> None:
         """Something from outside was turned away."""
@@ -147,19 +147,19 @@ class Transport(Protocol):
         """Listen; return where."""
 
     async def connect(self, address: Address, peer: NodeId | None = None, /) -> NodeId:
-        """Make a link to whoever answers there (or to that peer only). RemoteError when nobody does."""
+        """Make a connection to whoever answers there (or to that peer only). RemoteError when nobody does."""
 
     def send(self, peer: NodeId, address: Address | None, frame: bytes, /) -> bool:
         """Queue a frame, dialling the peer if need be; False when it cannot be queued."""
 
     def shun(self, peer: NodeId, /) -> None:
-        """End the conversation with a peer that misbehaves, and begin no other for a while."""
+        """End the session with a peer that misbehaves, and begin no other for a while."""
 
     def pressure(self, peer: NodeId, /) -> float:
         """How full the peer's queue is, 0 … 1."""
 
     def crowded(self, above: float, /) -> list[NodeId]:
-        """The linked peers whose queues are fuller than that, 0 … 1."""
+        """The connected peers whose queues are fuller than that, 0 … 1."""
 
     async def drain(self, timeout_s: float, /) -> bool:
         """Wait until the peers have everything that was queued so far; whether they do."""
@@ -167,8 +167,8 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Send what is queued, take leave of everybody, and stop."""
 
-    def is_linked(self, peer: NodeId, /) -> bool:
-        """Whether the link to a peer is up."""
+    def is_connected(self, peer: NodeId, /) -> bool:
+        """Whether the connection to a peer is up."""
 
-    def links(self) -> Mapping[NodeId, ConnectionInfo]:
-        """The links that are up."""
+    def connections(self) -> Mapping[NodeId, ConnectionInfo]:
+        """The connections that are up."""

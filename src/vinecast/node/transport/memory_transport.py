@@ -1,9 +1,10 @@
-"""A transport inside one process, for tests: the same links, greetings, bounds and refusals, over memory.
+"""A transport inside one process, for tests: the same connections, handshakes, bounds and refusals, over
+memory.
 
 Streams deliver in order, after a delay that the test chooses, and hold a bounded amount before the writer is
-paused, like sockets do. On request the network cuts links, makes nodes unreachable, or freezes a node, which
-then neither reads nor writes and never closes anything, like a stopped process. Nothing here draws or reads a
-clock of its own.
+paused, like sockets do. On request the network cuts connections, makes nodes unreachable, or freezes a node,
+which then neither reads nor writes and never closes anything, like a stopped process. Nothing here draws or
+reads a clock of its own.
 """
 
 import asyncio
@@ -28,14 +29,14 @@ class MemoryNetwork:
         self.delay_s = delay_s
         """How long bytes travel from one node to another, in seconds; may be changed at any time."""
         self.unreachable: set[NodeId] = set()
-        """Nodes that cannot dial or be dialled; their links live on."""
+        """Nodes that cannot dial or be dialled; their connections live on."""
         self._frozen: set[NodeId] = set()
         self._listening: dict[Address, MemoryTransport] = {}
         self._streams: dict[MemoryStream, None] = {}
         self._ports = itertools.count(1)
 
     def cut(self, one: NodeId, other: NodeId | None = None) -> int:
-        """Break the links of a node (with one other); how many there were."""
+        """Break the connections of a node (with one other); how many there were."""
         ends = [s for s in self._streams if s.owner == one and other in (None, s.other.owner)]
         for stream in ends:
             stream.abort()
@@ -245,7 +246,7 @@ class MemoryTransport(ConnectionTransport):
     async def _unlisten(self) -> None:
         self._memory.unlisten(self)
 
-    async def _open(self, address: Address, link: Connection) -> None:
+    async def _open(self, address: Address, connection: Connection) -> None:
         memory, me = self._memory, self.identity
         answerer = memory.find(address)
         you = answerer.identity
@@ -254,7 +255,7 @@ class MemoryTransport(ConnectionTransport):
         accepted = answerer._accept(self._listen_at.host)
         if accepted is None:
             raise RemoteError("could not connect")
-        memory.connect(me, link, you, accepted)
+        memory.connect(me, connection, you, accepted)
 
     def _public_key(self, stream: asyncio.Transport) -> bytes:
         if not isinstance(stream, MemoryStream):

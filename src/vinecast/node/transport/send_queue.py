@@ -19,7 +19,7 @@ BUFFER_BYTES = 128 * 1024
 
 
 class SendQueue:
-    """The way out of one link. Until ``open`` and after ``close`` nothing is written."""
+    """The way out of one connection. Until ``open`` and after ``close`` nothing is written."""
 
     __slots__ = (
         "_frame_max",
@@ -77,7 +77,8 @@ class SendQueue:
         return True
 
     def put(self, control_frame: bytes) -> None:
-        """Queue a frame of the link's own, which no bound holds back: there are few, and they are small."""
+        """Queue a frame of the connection's own, which no bound holds back: there are few, and they are
+        small."""
         self._parts.append(control_frame)
         self.queued_bytes += len(control_frame)
         if not self._paused and not self._scheduled:

@@ -1,9 +1,9 @@
-"""Conversations: what two nodes have with each other, over however many links.
+"""Sessions: what two nodes have with each other, over however many connections.
 
-A conversation with a peer usually has one link. Two nodes that dial each other at once get two; then the node
-with the smaller id takes leave of the one that came second in its eyes, and the other follows. A greeting
-carries the conversation's mark: a new mark says that the peer lost its side (it restarted, or its end of a
-link broke and ours did not notice), and then ours ends, too.
+A session with a peer usually has one connection. Two nodes that dial each other at once get two; then the
+node with the smaller id takes leave of the one that came second in its eyes, and the other follows. A
+handshake carries the session's mark: a new mark says that the peer lost its side (it restarted, or its end of
+a connection broke and ours did not notice), and then ours ends, too.
 """
 
 import abc
@@ -34,30 +34,39 @@ from vinecast.peer.wire.handshake import (
 
 _log = logging.getLogger(__name__)
 
-LINKS_MAX = 4
-"""Links with one peer at the same time; more than two are mischief. Ours."""
+CONNECTIONS_MAX = 4
+"""Connections with one peer at the same time; more than two are mischief. Ours."""
 
 
 class PeerSession:
-    """What there is with one peer; exists while there is a link or a dial."""
+    """What there is with one peer; exists while there is a connection or a dial."""
 
-    __slots__ = ("announced", "dialling", "link", "links", "mark", "their_mark", "waiting", "waiting_bytes")
+    __slots__ = (
+        "announced",
+        "connection",
+        "connections",
+        "dialling",
+        "mark",
+        "their_mark",
+        "waiting",
+        "waiting_bytes",
+    )
 
     def __init__(self) -> None:
         self.mark = secrets.token_bytes(8)
         self.their_mark = b""
         self.announced = False
         """Whether the handler was told that it is up."""
-        self.link: Connection | None = None
-        """The link that frames go to."""
-        self.links: list[Connection] = []
+        self.connection: Connection | None = None
+        """The connection that frames go to."""
+        self.connections: list[Connection] = []
         self.dialling = False
         self.waiting: list[bytes] = []
         self.waiting_bytes = 0
 
 
 class Sessions(abc.ABC):
-    """The conversations of one node and their links: what happens when links come, speak and go."""
+    """The sessions of one node and their connections: what happens when connections come, speak and go."""
 
     def __init__(
         self,
@@ -84,7 +93,7 @@ class Sessions(abc.ABC):
         self._handler: Handler | None = None
         self._peers: dict[NodeId, PeerSession] = {}
         self._up: dict[NodeId, Connection] = {}
-        self._links: set[Connection] = set()
+        self._connections: set[Connection] = set()
         self._accept_limiter = AcceptLimiter(self.config)
         self._redial = Redial(self.config, jitter)
         self._shunned = Shunned()
@@ -94,23 +103,23 @@ class Sessions(abc.ABC):
     def _public_key(self, stream: asyncio.Transport) -> bytes:
         """The proved public key at the other end of a stream, or RemoteError."""
 
-    # What links tell.
+    # What connections tell.
 
-    def introduce(self, link: Connection, stream: asyncio.Transport) -> Handshake:
-        """Find out who is at the other end; what to greet it with, or RemoteError."""
-        link.public = self._public_key(stream)
-        peer = node_id_of(link.public)
+    def introduce(self, connection: Connection, stream: asyncio.Transport) -> Handshake:
+        """Find out who is at the other end; the handshake for it, or RemoteError."""
+        connection.public = self._public_key(stream)
+        peer = node_id_of(connection.public)
         if peer == self.identity.id:
             raise RemoteError(OWN_IDENTITY)
-        if link.expected is not None and peer != link.expected:
+        if connection.expected is not None and peer != connection.expected:
             raise RemoteError(OTHER_IDENTITY)
         if self._shunned.has(peer, asyncio.get_running_loop().time()):
             raise RemoteError(MISBEHAVED)
         entry = self._peers.setdefault(peer, PeerSession())
-        if len(entry.links) >= LINKS_MAX:
+        if len(entry.connections) >= CONNECTIONS_MAX:
             raise RemoteError("too many links")
-        link.peer = peer
-        entry.links.append(link)
+        connection.peer = peer
+        entry.connections.append(connection)
         return self._handshake(entry.mark)
 
     def _handshake(self, mark: bytes) -> Handshake:
@@ -119,105 +128,108 @@ class Sessions(abc.ABC):
         where = address.host, address.port
         return Handshake(oldest, newest, self._network, VERSION, *where, mark, self._system)
 
-    def agree(self, link: Connection, theirs: Handshake) -> None:
-        """Take the peer's greeting, or raise RemoteError with the reason to refuse it."""
-        link.protocol = agree(self._handshake(b""), theirs)
-        link.address = reachable(theirs.address, link.host)
+    def agree(self, connection: Connection, theirs: Handshake) -> None:
+        """Take the peer's handshake, or raise RemoteError with the reason to refuse it."""
+        connection.protocol = agree(self._handshake(b""), theirs)
+        connection.address = reachable(theirs.address, connection.host)
 
-    def came_up(self, link: Connection) -> None:
-        """Both sides have greeted each other."""
-        peer, handshake = link.peer, link.handshake
-        self._leave_door(link)
+    def came_up(self, connection: Connection) -> None:
+        """Both sides have done the handshake."""
+        peer, handshake = connection.peer, connection.handshake
+        self._leave_door(connection)
         self._redial.reach(peer)
         entry = self._peers[peer]
         if handshake is None:
-            raise Bug("a link came up without a greeting")
+            raise Bug("a connection came up without a handshake")
         if entry.their_mark not in (b"", handshake.session):  # the peer has lost its side
-            self._finish(peer, entry, "began anew", keep=link)
+            self._finish(peer, entry, "began anew", keep=connection)
         entry.their_mark = handshake.session
-        if entry.link is None:
-            self._use(peer, entry, link)
+        if entry.connection is None:
+            self._use(peer, entry, connection)
         elif self.identity.id < peer:
-            self._retire(link, DUPLICATE)
+            self._retire(connection, DUPLICATE)
 
-    def _use(self, peer: NodeId, entry: PeerSession, link: Connection) -> None:
-        """Send by this link from now on: first what the handler has to say, then what waits."""
-        entry.link = self._up[peer] = link
+    def _use(self, peer: NodeId, entry: PeerSession, connection: Connection) -> None:
+        """Send by this connection from now on: first what the handler has to say, then what waits."""
+        entry.connection = self._up[peer] = connection
         if not entry.announced:
             entry.announced = True
             facts = PeerFacts(
-                link.public, link.handshake.software if link.handshake else "", link.protocol, link.dialled
+                connection.public,
+                connection.handshake.software if connection.handshake else "",
+                connection.protocol,
+                connection.dialled,
             )
-            if not self._tell("on_up", peer, link.address, facts):
-                link.drop("handler failed")
+            if not self._tell("on_up", peer, connection.address, facts):
+                connection.drop("handler failed")
         waiting, entry.waiting, entry.waiting_bytes = entry.waiting, [], 0
         for frame in waiting:
-            if not link.send(frame):
+            if not connection.send(frame):
                 self.counters["dropped: queue full"] += 1
 
-    def ended(self, link: Connection) -> None:
-        """A link is down."""
-        if link.at_fault or not (link.was_up or link.dialled or self._closing):
-            self.refused(link.reason)
-        peer = link.peer
+    def ended(self, connection: Connection) -> None:
+        """A connection is down."""
+        if connection.at_fault or not (connection.was_up or connection.dialled or self._closing):
+            self.refused(connection.reason)
+        peer = connection.peer
         entry = self._peers.get(peer)
-        if entry is None or link not in entry.links:
+        if entry is None or connection not in entry.connections:
             return
-        entry.links.remove(link)
-        if entry.link is link:
-            entry.link = None
+        entry.connections.remove(connection)
+        if entry.connection is connection:
+            entry.connection = None
             self._up.pop(peer, None)
-        if link.was_up and not link.farewelled:  # frames may be lost: the conversation cannot go on
-            self._finish(peer, entry, link.reason)
-        elif entry.link is None:
-            other = next((x for x in entry.links if x.state is State.UP), None)
+        if connection.was_up and not connection.farewelled:  # frames may be lost: the session cannot go on
+            self._finish(peer, entry, connection.reason)
+        elif entry.connection is None:
+            other = next((x for x in entry.connections if x.state is State.UP), None)
             if other is not None:
                 self._use(peer, entry, other)
-            elif not entry.links and not (entry.dialling and not entry.announced):
-                self._finish(peer, entry, link.reason)
+            elif not entry.connections and not (entry.dialling and not entry.announced):
+                self._finish(peer, entry, connection.reason)
 
     def _finish(self, peer: NodeId, entry: PeerSession, reason: str, keep: Connection | None = None) -> None:
-        """End a conversation with all its links, but for one that begins the next."""
+        """End a session with all its connections, but for one that begins the next."""
         self._up.pop(peer, None)
-        links = [link for link in entry.links if link is not keep]
-        entry.links = [] if keep is None else [keep]
-        entry.link = None
+        connections = [connection for connection in entry.connections if connection is not keep]
+        entry.connections = [] if keep is None else [keep]
+        entry.connection = None
         begun, entry.announced = entry.announced or bool(entry.waiting), False
         if entry.waiting:
-            self.counters["dropped: no link"] += len(entry.waiting)
+            self.counters["dropped: no connection"] += len(entry.waiting)
             entry.waiting, entry.waiting_bytes = [], 0
         entry.their_mark = b""
         if keep is None:
             entry.mark = secrets.token_bytes(8)
             if not entry.dialling:
                 del self._peers[peer]
-        for link in links:
-            link.drop(reason)
+        for connection in connections:
+            connection.drop(reason)
         if begun:
             self.counters[f"down: {reason}"] += 1
             self._tell("on_down", peer, reason)
 
-    def gone(self, link: Connection) -> None:
-        """A link takes no more room."""
-        self._leave_door(link)
-        self._links.discard(link)
+    def gone(self, connection: Connection) -> None:
+        """A connection takes no more room."""
+        self._leave_door(connection)
+        self._connections.discard(connection)
 
-    def failed(self, link: Connection) -> None:
+    def failed(self, connection: Connection) -> None:
         """The handler raised while it was handed a frame."""
         _log.exception("the handler failed on a frame")
-        link.drop("handler failed")
+        connection.drop("handler failed")
 
-    def _leave_door(self, link: Connection) -> None:
-        if not link.dialled and not link.proved:
-            link.proved = True
-            self._accept_limiter.leave(link.host)
+    def _leave_door(self, connection: Connection) -> None:
+        if not connection.dialled and not connection.proved:
+            connection.proved = True
+            self._accept_limiter.leave(connection.host)
 
-    def _retire(self, link: Connection, reason: str) -> None:
-        entry = self._peers.get(link.peer)
-        if entry is not None and entry.link is link:
-            entry.link = None
-            del self._up[link.peer]
-        link.retire(reason)
+    def _retire(self, connection: Connection, reason: str) -> None:
+        entry = self._peers.get(connection.peer)
+        if entry is not None and entry.connection is connection:
+            entry.connection = None
+            del self._up[connection.peer]
+        connection.retire(reason)
 
     def refused(self, reason: str) -> None:
         """Count what was turned away, and tell."""

@@ -30,7 +30,7 @@ _UNTIL = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
 def contexts(identity: Identity) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """What a node needs to accept and to dial."""
     server = _context(ssl.PROTOCOL_TLS_SERVER, identity)
-    server.num_tickets = 0  # sessions are never resumed: every link proves its key
+    server.num_tickets = 0  # sessions are never resumed: every connection proves its key
     return server, _context(ssl.PROTOCOL_TLS_CLIENT, identity)
 
 

@@ -88,43 +88,43 @@ class TlsTransport(ConnectionTransport):
                 self.refused("accept failed")
                 await asyncio.sleep(_BREATH_S)
                 continue
-            link = self._accept(str(place[0]).partition("%")[0])
-            if link is None:
+            connection = self._accept(str(place[0]).partition("%")[0])
+            if connection is None:
                 guest.close()
                 continue
-            task = loop.create_task(self._shake_hands(guest, link))
+            task = loop.create_task(self._shake_hands(guest, connection))
             self._handshakes.add(task)
-            task.add_done_callback(functools.partial(self._shaken, guest, link))
+            task.add_done_callback(functools.partial(self._shaken, guest, connection))
 
-    async def _shake_hands(self, guest: socket.socket, link: Connection) -> None:
+    async def _shake_hands(self, guest: socket.socket, connection: Connection) -> None:
         try:
             async with asyncio.timeout(self.config.unauthenticated_s):
                 await asyncio.get_running_loop().connect_accepted_socket(
-                    lambda: link,
+                    lambda: connection,
                     guest,
                     ssl=self._server_context,
                     ssl_handshake_timeout=self.config.unauthenticated_s + 1,
                     ssl_shutdown_timeout=self.config.close_s,
                 )
         except TimeoutError:
-            link.drop("no handshake in time")
+            connection.drop("no handshake in time")
         except ssl.SSLError:
-            link.drop("TLS handshake failed")
+            connection.drop("TLS handshake failed")
         except OSError:
-            link.drop("connection lost in the handshake")
+            connection.drop("connection lost in the handshake")
 
-    def _shaken(self, guest: socket.socket, link: Connection, task: asyncio.Task[None]) -> None:
+    def _shaken(self, guest: socket.socket, connection: Connection, task: asyncio.Task[None]) -> None:
         """A handshake is over, one way or the other; perhaps it was called off before it began."""
         self._handshakes.discard(task)
-        if not link.connected:
-            link.drop("connection lost in the handshake")
-            self.gone(link)
+        if not connection.connected:
+            connection.drop("connection lost in the handshake")
+            self.gone(connection)
             guest.close()
 
-    async def _open(self, address: Address, link: Connection) -> None:
+    async def _open(self, address: Address, connection: Connection) -> None:
         try:
             await asyncio.get_running_loop().create_connection(
-                lambda: link,
+                lambda: connection,
                 address.host,
                 address.port,
                 ssl=self._client_context,

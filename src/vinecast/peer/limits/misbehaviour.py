@@ -1,10 +1,10 @@
 """How peers behave: who sends what no honest node would, and who sends too much.
 
-A node counts by peer, cycle by cycle, what it had to refuse. Whoever goes too far is *shunned*: its links are
-closed, and for a while none is made or accepted. Only what the sender itself is to blame for counts. An
-honest peer may send an event on a topic that this node has just left, or pass on an old event that somebody
-slipped it, or name a card that this node has forgotten: such a ``BenignRefusal`` is refused as well, but
-held against nobody, unless it goes on after the peer was told often enough.
+A node counts by peer, cycle by cycle, what it had to refuse. Whoever goes too far is *shunned*: its
+connections are closed, and for a while none is made or accepted. Only what the sender itself is to blame for
+counts. An honest peer may send an event on a topic that this node has just left, or pass on an old event that
+somebody slipped it, or name a card that this node has forgotten: such a ``BenignRefusal`` is refused as well,
+but held against nobody, unless it goes on after the peer was told often enough.
 
 Everything here is forgotten when a cycle is over, so that nobody can make it grow.
 """

@@ -1,16 +1,16 @@
-"""How much others may ask: a peer that asks without end is told apart from one that asks a lot.
+"""The rate limit: a peer that asks without end is told apart from one that asks a lot.
 
-Every peer has some questions in hand, and gets more with time. Whoever has none left is at fault.
+Every peer has some requests in hand, and gets more with time. Whoever has none left is at fault.
 """
 
 from vinecast.core.errors import RemoteError
 from vinecast.core.machine import SECOND_US
 
 A_SECOND = 1024
-"""Questions that a peer may ask a second, in the long run (ours): some hundred times what an honest one
+"""Requests that a peer may make a second, in the long run (ours): some hundred times what an honest one
 does."""
 IN_HAND = 4096
-"""Questions that it may ask at once (ours): after a process slept, all that came meanwhile comes at once."""
+"""Requests that it may make at once (ours): after a process slept, all that came meanwhile comes at once."""
 PEERS_MAX = 4096
 """Peers that are remembered (ours)."""
 
@@ -19,7 +19,7 @@ class RateLimit:
     """One node's memory of who asked how much."""
 
     def __init__(self, in_hand: int = IN_HAND) -> None:
-        """in_hand: questions that a peer may ask at once"""
+        """in_hand: requests that a peer may make at once"""
         self._in_hand = float(in_hand)
         self._left: dict[bytes, tuple[float, int]] = {}
 
@@ -31,4 +31,4 @@ class RateLimit:
         if len(self._left) > PEERS_MAX:
             del self._left[next(iter(self._left))]
         if left < 1:
-            raise RemoteError("too many questions")
+            raise RemoteError("too many requests")

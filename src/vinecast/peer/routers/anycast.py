@@ -16,7 +16,7 @@ from vinecast.systems.poldercast.machine import PolderCast
 
 GRAVITY_PERIODS = 10
 """Periods of a node between two updates of its filters (ours): with the default, ten seconds."""
-QUESTIONS = 1024
+REQUESTS_IN_HAND = 1024
 """Messages about filters and searches that a peer may send at once (ours): an honest one passes on dozens of
 walks a cycle."""
 
@@ -33,7 +33,7 @@ class AnycastRouter:
 
     def __init__(self, machine: PolderCast, cards: Codec, peer_table: PeerTable, host: RouterHost) -> None:
         self._machine, self._cards, self._peer_table, self._host = machine, cards, peer_table, host
-        self._questions = RateLimit(QUESTIONS)
+        self._rate_limit = RateLimit(REQUESTS_IN_HAND)
 
     def encode(self, to: bytes, message: Message) -> bytes:
         """The frame of a message for a peer."""
@@ -42,7 +42,7 @@ class AnycastRouter:
     def take(self, peer: bytes, frame: SystemFrame) -> None:
         """Handle a frame of a peer; RemoteError when that has to be refused."""
         inner = wire.decode_own(frame)
-        self._questions.note(peer, self._host.now_us())
+        self._rate_limit.note(peer, self._host.now_us())
         sender = self._peer_table.number_of(peer)
         if sender == NOBODY:
             raise BenignRefusal("sender without a card")

@@ -93,7 +93,7 @@ class PolderCastRouter:
         scratch = host.scratch.take(config.peers, config.topics, most_topics, own.most, own.rings.size)
         self.machine = machine = _make_machine(own, seed, peer_table, scratch)
         self.carrier = over_poldercast(machine)
-        self.ways = PlainEncoding(self.carrier.carries)
+        self.event_encoding = PlainEncoding(self.carrier.carries)
         self.codec = Codec(peer_table, own.most, GOSSIP)
         self._host, self._peer_table = host, peer_table
         self._anycast = AnycastRouter(machine, self.codec, peer_table, host)
@@ -145,7 +145,7 @@ class PolderCastRouter:
         """See ``Router``."""
         return False
 
-    def take_topic(self, name: str, way: int, event: int) -> int | None:
+    def take_topic(self, name: str, form: int, event: int) -> int | None:
         """See ``Router``: those that it subscribes to."""
         number = self._numbers.get(name)
         return number if number is not None and self.subscribes(number) else None

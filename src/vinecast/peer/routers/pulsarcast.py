@@ -41,7 +41,7 @@ CHILD_SHARE = 4
 """One peer can be the child in one in so many of the topics that a node can know (ours)."""
 REMEMBERED_MAX = 65_536
 """Events that trees remember having seen, at the most (ours): they forget none before there are as many."""
-QUESTIONS = 4 * TOPICS_MAX
+REQUESTS_IN_HAND = 4 * TOPICS_MAX
 """Messages of trees that a peer may send at once (ours): it may join, and ask about, as many topics as fit on
 a card, and answer as often."""
 
@@ -82,12 +82,12 @@ class PulsarCastRouter:
         self.machine = PulsarCast(pulsarcast_config(config), seed, ME, peer_table.profiles, validator)
         self.table, self._tree = self.machine.kademlia, self.machine.tree
         self.carrier = over_tree(self.machine, self._tree)
-        self.ways = PlainEncoding(self.carrier.carries)
+        self.event_encoding = PlainEncoding(self.carrier.carries)
         self.codec = Codec(peer_table)
         self._host, self._peer_table = host, peer_table
         self._topics = RelayedTopics(peer_table.topics, self._tree.branches.__contains__)
         self._table_codec, self._tree_codec = TableCodec(self.codec), TreeCodec(self.codec, self._topics)
-        self._questions = RateLimit(QUESTIONS)
+        self._rate_limit = RateLimit(REQUESTS_IN_HAND)
         self._child_max = config.topics // CHILD_SHARE
         self.subscribes, self.keep_topic = self._tree.subscribed, self._topics.keep
 
@@ -160,10 +160,10 @@ class PulsarCastRouter:
         """See ``Router``."""
         return (topic, event) in self._tree.seen
 
-    def take_topic(self, name: str, way: int, event: int) -> int | None:
+    def take_topic(self, name: str, form: int, event: int) -> int | None:
         """See ``Router``: those in whose tree it has a place, and any that is on its way to one."""
         number = self._topics.member(name)
-        return self._topics.number_of(name) if number is None and way != DOWN else number
+        return self._topics.number_of(name) if number is None and form != DOWN else number
 
     def release(self) -> Mapping[int, int]:
         """See ``Router``."""
@@ -193,7 +193,7 @@ class PulsarCastRouter:
     def take(self, peer: bytes, frame: SystemFrame) -> None:
         """See ``Router``."""
         inner = wire.decode_own(frame)
-        self._questions.note(peer, self._host.now_us())
+        self._rate_limit.note(peer, self._host.now_us())
         sender = self._peer_table.number_of(peer)
         if sender == NOBODY:
             raise BenignRefusal("sender without a card")

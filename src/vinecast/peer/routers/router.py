@@ -94,7 +94,7 @@ class Router(Protocol):
         ...
 
     @property
-    def ways(self) -> EventEncoding:
+    def event_encoding(self) -> EventEncoding:
         """Which of the machine's messages an event travels in."""
         ...
 
@@ -158,7 +158,7 @@ class Router(Protocol):
         """Whether an event that came before may come another way."""
         ...
 
-    def take_topic(self, name: str, way: int, event: int) -> int | None:
+    def take_topic(self, name: str, form: int, event: int) -> int | None:
         """The number of the topic of an event that it takes this way, or None; good until ``release``."""
         ...
 

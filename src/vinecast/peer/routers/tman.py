@@ -54,7 +54,7 @@ class TManRouter:
         self.subscribes, self.in_use = machine.subscribes, machine.peers_in_use
         self._host, self._peer_table, self._topics = host, peer_table, topics
         self._on_tman = machine
-        self._questions = RateLimit()
+        self._rate_limit = RateLimit()
         self._rounds: dict[int, int] = {}
         """Own topic → exchanges of profiles since it is one"""
         self._ring: list[int] = []

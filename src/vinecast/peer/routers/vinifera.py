@@ -70,18 +70,18 @@ class ContentEncoding:
 
     count = 2 * (1 + ATTRIBUTES_MAX)
 
-    def way_of(self, message: Message) -> int | None:
+    def form_of(self, message: Message) -> int | None:
         """See ``Ways``."""
         if isinstance(message, ContentEvent):
             return 2 * message.attribute + message.up
         return None
 
-    def read(self, way: int, topic: int, signed: SignedEvent, hops: int) -> ContentEvent:
+    def read(self, form: int, topic: int, signed: SignedEvent, hops: int) -> ContentEvent:
         """See ``Ways``."""
         digest, places = read_places(signed.record)
-        if way // 2 > len(places):
+        if form // 2 > len(places):
             raise RemoteError("event routed by an attribute that it does not have")
-        return ContentEvent(topic, signed.number, hops, (digest, *places), way // 2, bool(way % 2))
+        return ContentEvent(topic, signed.number, hops, (digest, *places), form // 2, bool(form % 2))
 
 
 class ViniferaRouter(TManRouter):
@@ -104,7 +104,7 @@ class ViniferaRouter(TManRouter):
             peer_table, host, machine, RelayedTopics(peer_table.topics, machine.requests.asks_for)
         )
         self.carrier = over_content(machine, self._publish)
-        self.ways = ContentEncoding()
+        self.event_encoding = ContentEncoding()
         self._vinifera_codec = ViniferaCodec(self.codec, peer_table, shared, filters, self._topics.number_of)
         self._asked: Counter[bytes] = Counter()
         """Who asked in this cycle → for how many parts of ranges"""
@@ -152,7 +152,7 @@ class ViniferaRouter(TManRouter):
         """See ``Router``."""
         return self.machine.has_seen(event)
 
-    def take_topic(self, name: str, way: int, event: int) -> int | None:
+    def take_topic(self, name: str, form: int, event: int) -> int | None:
         """See ``Router``: any, since nodes pass on what they do not subscribe to; if there is no room for
         one more, its sender could not know."""
         number = self._topics.number_of(name)
@@ -202,7 +202,7 @@ class ViniferaRouter(TManRouter):
             sender = self._peer_table.number_of(peer)
             if sender == NOBODY:
                 raise BenignRefusal("sender without a card")
-            self._questions.note(peer, self._host.now_us())
+            self._rate_limit.note(peer, self._host.now_us())
             match inner:
                 case wire.FilterRequest(asked):
                     self._host.handle(Received(sender, ContentRequest(self._read(peer, asked))))

@@ -74,10 +74,10 @@ class VitisRouter(TManRouter):
         )
         super().__init__(peer_table, host, machine, RelayedTopics(peer_table.topics, machine.relays.carries))
         self.carrier = over_notices(machine)
-        self.ways = PlainEncoding(self.carrier.carries)
-        self._strangers = UnmetPeers(peer_table, config.peers)
+        self.event_encoding = PlainEncoding(self.carrier.carries)
+        self._unmet = UnmetPeers(peer_table, config.peers)
         self._vitis_codec = VitisCodec(
-            self.codec, peer_table, shared, self._strangers, machine.subscribes, host.counters
+            self.codec, peer_table, shared, self._unmet, machine.subscribes, host.counters
         )
         self._batcher = VitisBatcher(host.send_frame, peer_table.topics)
         self._relayed: Counter[bytes] = Counter()
@@ -109,9 +109,9 @@ class VitisRouter(TManRouter):
         super().begin(timer)
         if timer == self.first_timer:
             self._relayed.clear()
-            if self._strangers.is_crowded:
+            if self._unmet.is_crowded:
                 neighbours, proposed = self.machine.neighbours(), self.machine.proposed_peers()
-                self._vitis_codec.forget_strangers(neighbours, proposed)
+                self._vitis_codec.forget_unmet(neighbours, proposed)
 
     # Events.
 
@@ -119,7 +119,7 @@ class VitisRouter(TManRouter):
         """See ``Router``."""
         return False
 
-    def take_topic(self, name: str, way: int, event: int) -> int | None:
+    def take_topic(self, name: str, form: int, event: int) -> int | None:
         """See ``Router``: those that have links here, and any of an event that it asked for."""
         number = self._carried(name)
         if number is None and self.machine.notices.waits_for(event):
@@ -170,7 +170,7 @@ class VitisRouter(TManRouter):
         self._hear(*self._vitis_codec.read(peer, frame), is_echo)
 
     def _take_relay(self, peer: bytes, sender: int, topics: Iterable[str]) -> None:
-        self._questions.note(peer, self._host.now_us())
+        self._rate_limit.note(peer, self._host.now_us())
         wanted = list(dict.fromkeys(topics))
         if not all(map(is_topic, wanted)):
             raise RemoteError("message about an impossible topic")

@@ -72,13 +72,13 @@ class VitisCodec(TManCodec[wire.VitisPeerStatus]):
         cards: Codec,
         peer_table: PeerTable,
         shared: VitisProfiles,
-        strangers: UnmetPeers,
+        unmet: UnmetPeers,
         wants: Callable[[int], bool],
         counters: Counter[str],
     ) -> None:
         super().__init__(cards, peer_table)
         self._shared = shared
-        self._strangers, self._wants, self._counters = strangers, wants, counters
+        self._unmet, self._wants, self._counters = unmet, wants, counters
         """In which cycle somebody last heard from a peer what its topics weigh. [peer]"""
         self._proposing: set[int] = set()
         """Who proposes others than itself, as far as it last said."""
@@ -92,14 +92,14 @@ class VitisCodec(TManCodec[wire.VitisPeerStatus]):
         self._proposing.discard(peer)
         self.forget(peer)
 
-    def forget_strangers(self, neighbours: Iterable[int], proposed: Iterable[int]) -> None:
+    def forget_unmet(self, neighbours: Iterable[int], proposed: Iterable[int]) -> None:
         """Let go of strangers whom nobody near proposes. Who is no neighbour will say anew what it proposes,
         once it is one again."""
         for peer in sorted(self._proposing.difference(neighbours)):
             self._proposing.discard(peer)
             count = int(self._peer_table.profiles.cnt[peer])
             self._shared.proposals.say(peer, propose_oneself(peer, count))
-        self._strangers.sweep(proposed)
+        self._unmet.sweep(proposed)
 
     # Out.
 
@@ -137,7 +137,7 @@ class VitisCodec(TManCodec[wire.VitisPeerStatus]):
             profiles, said, id_of = (
                 self._peer_table.profiles,
                 self._shared.proposals.said,
-                self._strangers.id_of,
+                self._unmet.id_of,
             )
             own, begin = profiles.topics_of(ME), int(profiles.beg[ME])
             rows = [part[begin : begin + own.size].tolist() for part in said]
@@ -192,7 +192,7 @@ class VitisCodec(TManCodec[wire.VitisPeerStatus]):
 
     def _number_of(self, named: tuple[bytes, ...], place: int, sender: int) -> int:
         """The number of somebody that is named; NOBODY where there is no room for it."""
-        number = self._strangers.number_of(named[place - 1]) if place else sender
+        number = self._unmet.number_of(named[place - 1]) if place else sender
         if number == NOBODY:
             self._counters[NO_ROOM] += 1
         return number

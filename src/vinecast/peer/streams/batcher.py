@@ -13,29 +13,29 @@ from vinecast.systems.durable.machine import DurableEvent
 
 
 class StreamBatcher:
-    """One node's. ``send``: see ``Batcher``; ``ways``: those of the system's events."""
+    """One node's. ``send``: see ``Batcher``; ``event_encoding``: those of the system's events."""
 
-    def __init__(self, send: Callable[[int, bytes, int], bool], ways: EventEncoding) -> None:
-        self._ways = ways
+    def __init__(self, send: Callable[[int, bytes, int], bool], event_encoding: EventEncoding) -> None:
+        self._event_encoding = event_encoding
         self._boxes = {ack: Batcher(send, partial(_frame, ack)) for ack in (False, True)}
         self._send = send
-        self._parcels: dict[bytes, EncodedEvent] = {}
+        self._encoded: dict[bytes, EncodedEvent] = {}
         """Of the events in hand."""
         self._acks: dict[int, list[bytes]] = {}
         """Peer → what is acknowledged to it."""
 
     def encoded(self, signed: SignedEvent) -> EncodedEvent:
         """An event as it travels."""
-        encoded = self._parcels.get(signed.cid)
+        encoded = self._encoded.get(signed.cid)
         if encoded is None:
-            encoded = self._parcels[signed.cid] = EncodedEvent(signed.block, signed.signature.to_bytes())
+            encoded = self._encoded[signed.cid] = EncodedEvent(signed.block, signed.signature.to_bytes())
         return encoded
 
     def put(self, peer: int, carried: DurableEvent, otherwise: int) -> None:
         """Have an event sent."""
-        way = self._ways.way_of(carried.carried)
-        assert way is not None
-        self._boxes[carried.ack].put(peer, carried.hops, self.encoded(carried.signed), otherwise, way)
+        form = self._event_encoding.form_of(carried.carried)
+        assert form is not None
+        self._boxes[carried.ack].put(peer, carried.hops, self.encoded(carried.signed), otherwise, form)
 
     def ack(self, peer: int, cids: Sequence[bytes]) -> None:
         """Tell a peer that events are safe here."""
@@ -49,11 +49,11 @@ class StreamBatcher:
                 self._send(peer, encode_stream(HolderAck(tuple(cids[begin : begin + CIDS_MAX]))), 1)
         for box in self._boxes.values():
             box.flush()
-        self._parcels.clear()
+        self._encoded.clear()
 
 
-def _frame(ack: bool, hops: int, encoded_events: Sequence[EncodedEvent], way: int) -> bytes:
+def _frame(ack: bool, hops: int, encoded_events: Sequence[EncodedEvent], form: int) -> bytes:
     """The frame of some events. ack: whether the sender published them, and wants to know when they are
     safe"""
     events = tuple([encoded.event for encoded in encoded_events])
-    return encode_stream(CarriedEvents(min(hops, HOPS_MAX), ack, events, way))
+    return encode_stream(CarriedEvents(min(hops, HOPS_MAX), ack, events, form))

@@ -23,13 +23,13 @@ from vinecast.peer.routers.router import Router
 from vinecast.peer.streams import messages as wire
 from vinecast.peer.streams.batcher import StreamBatcher
 from vinecast.peer.streams.codec import pack_stream, read_stream
-from vinecast.peer.streams.ports import Listener, Reader, StreamHost, StreamPlace, StreamsSettings
+from vinecast.peer.streams.ports import Listener, DeliverSafe, StreamHost, StreamPlace, StreamsSettings
 from vinecast.peer.streams.publisher_probe import PublisherProbe
 from vinecast.peer.streams.replicas import LOOKUPS_A_PERIOD, ReplicaFinder, table_config
 from vinecast.peer.streams.start_horizon import StartHorizon
 from vinecast.peer.streams.table_exchange import TableExchange
 from vinecast.peer.table.peer_table import ME, PeerTable
-from vinecast.peer.wire.event_encoding import UNKNOWN_WAY
+from vinecast.peer.wire.event_encoding import UNKNOWN_FORM
 from vinecast.peer.wire.messages import StreamFrame
 from vinecast.protocols.kademlia.machine import JOIN_TIMER, TIMER
 from vinecast.protocols.kademlia.operations import TIMEOUT_TIMER
@@ -67,7 +67,7 @@ from vinecast.systems.durable.machine import (
 TIMERS = frozenset({*REPAIR_TIMERS, TIMER, JOIN_TIMER, TIMEOUT_TIMER})
 """Timers that are fired here."""
 ANSWER_S = 2.0
-"""Seconds for an answer (ours): links lose nothing, and a peer that is gone is missed sooner."""
+"""Seconds for an answer (ours): connections lose nothing, and a peer that is gone is missed sooner."""
 TOO_MUCH = "dropped: too much waits to be written"
 
 
@@ -83,7 +83,7 @@ class DurableRuntime:
         peer_table: PeerTable,
         checker: SignatureChecker,
         store: StreamPlace,
-        reader: Reader,
+        deliver_safe: DeliverSafe,
     ) -> None:
         self.store = store
         self.listener: Listener | None = None
@@ -105,17 +105,22 @@ class DurableRuntime:
             peer_table.points,
             settings.network,
             NameChecker(verify, settings.network),
-            host.linked,
+            host.connected,
             peer_table.known,
             self._found_replicas,
         )
         if system.table is not None:
             self.replicas.share(system.table, system.machine)
         self.table = TableExchange(host, self.replicas, peer_table, system.codec)
-        self._host, self._system, self._peer_table, self._reader = host, system, peer_table, reader
-        self._ways = system.ways
-        self._questions = RateLimit()
-        self._batcher = StreamBatcher(host.send_frame, system.ways)
+        self._host, self._system, self._peer_table, self._deliver_safe = (
+            host,
+            system,
+            peer_table,
+            deliver_safe,
+        )
+        self._event_encoding = system.event_encoding
+        self._rate_limit = RateLimit()
+        self._batcher = StreamBatcher(host.send_frame, system.event_encoding)
         self._start_horizon = StartHorizon()
         self._publisher_probe = PublisherProbe()
         self._unsafe: dict[bytes, tuple[str, int]] = {}
@@ -234,7 +239,7 @@ class DurableRuntime:
             if isinstance(inner, wire.CarriedEvents):
                 self._take_carried(peer, sender, inner)
             elif isinstance(inner, wire.TABLE_FRAMES):
-                self._questions.note(peer, self._host.now_us())
+                self._rate_limit.note(peer, self._host.now_us())
                 self.table.take(peer, sender, inner)
             else:
                 self._take_stream(peer, sender, inner)
@@ -305,9 +310,9 @@ class DurableRuntime:
     # What comes.
 
     def _take_carried(self, peer: bytes, sender: int, frame: wire.CarriedEvents) -> None:
-        way = frame.way
-        if way >= self._ways.count:
-            raise RemoteError(UNKNOWN_WAY)
+        form = frame.form
+        if form >= self._event_encoding.count:
+            raise RemoteError(UNKNOWN_FORM)
         if self.store.is_crowded:
             self._host.counters[TOO_MUCH] += len(frame.events)
             return
@@ -319,11 +324,11 @@ class DurableRuntime:
             signed = read_signed_event(block, cid, signature)
             if not signed.record.height:
                 raise RemoteError("event of no stream among those of streams")
-            number = self._system.take_topic(signed.record.topic, way, signed.number)
+            number = self._system.take_topic(signed.record.topic, form, signed.number)
             if number is None:
                 self._host.refuse_topic(peer)
                 continue
-            carried = self._ways.read(way, number, signed, frame.hops)
+            carried = self._event_encoding.read(form, number, signed, frame.hops)
             self._tell(Received(sender, DurableEvent(carried, signed, frame.ack)))
 
     def _take_stream(self, peer: bytes, sender: int, frame: wire.StreamBody) -> None:
@@ -332,7 +337,7 @@ class DurableRuntime:
                 self._host.counters[TOO_MUCH] += len(frame.events)
                 return
         elif not isinstance(frame, wire.HolderAck):
-            self._questions.note(peer, self._host.now_us())
+            self._rate_limit.note(peer, self._host.now_us())
         message = read_stream(frame)
         topics = self.repair.topics
         if isinstance(message, StreamPush):
@@ -397,9 +402,9 @@ class DurableRuntime:
             case Hand(signed, hops):
                 if hops < 0:
                     self._start_horizon.fetched(signed, self._host.now_us())
-                self._reader(signed, hops, self._unsafe[signed.cid][1])
+                self._deliver_safe(signed, hops, self._unsafe[signed.cid][1])
             case Routed(signed, hops):
-                self._reader(signed, hops, 0)
+                self._deliver_safe(signed, hops, 0)
             case Acknowledged(cid, holders):
                 if self.listener is not None:
                     self.listener.held(cid, holders)

@@ -20,9 +20,9 @@ from vinecast.peer.wire.messages import (
     EVENTS_MAX,
     HOPS_MAX,
     Entry,
+    Form,
     StreamFrame,
     Topic,
-    Way,
     body_of,
     encode,
     read_body,
@@ -59,7 +59,7 @@ class CarriedEvents(Struct, array_like=True, frozen=True, tag=0):
     hops: Annotated[int, Meta(ge=0, le=HOPS_MAX)]
     ack: bool
     events: Annotated[tuple[tuple[Block, SignatureBytes], ...], Meta(min_length=1, max_length=EVENTS_MAX)]
-    way: Way = 0
+    form: Form = 0
 
 
 class StreamStatusEntry(Struct, array_like=True, frozen=True):

@@ -67,8 +67,8 @@ class StreamHost(Protocol):
         """A peer sent an event on a topic that is not subscribed to."""
         ...
 
-    def linked(self) -> Iterable[int]:
-        """The peers that there are links to."""
+    def connected(self) -> Iterable[int]:
+        """The peers that there are connections to."""
         ...
 
 
@@ -84,6 +84,6 @@ class Listener(Protocol):
         ...
 
 
-Reader = Callable[[SignedEvent, int, int], object]
-"""Takes an event that is safe, how many links it travelled (−1: it was fetched), and its position;
+DeliverSafe = Callable[[SignedEvent, int, int], object]
+"""Takes an event that is safe, how many connections it travelled (−1: it was fetched), and its position;
 0 for one that came because of its content, and is not kept here."""

@@ -2,7 +2,7 @@
 
 Kademlia sleeps until somebody needs it: a node that publishes or reads streams, or one that another asks
 something. A network without streams has no traffic of this kind. Whoever wakes knows those already to whom it
-has links, so that it has good company from the start.
+has connections, so that it has good company from the start.
 
 The replicas of a topic are looked up when they are first needed, soon again, and then ever less often, since
 nodes come and go. Under the same key nodes that have a stream provide it, and are found when neighbours and
@@ -36,7 +36,7 @@ NEAR = 2
 """A node takes what it is asked to keep if it knows less than so many times as many nearer nodes as a topic
 has replicas (ours): lookups are not always lucky."""
 NEAREST = 8
-"""k of Kademlia on live nodes (ours): every one of them may need a link."""
+"""k of Kademlia on live nodes (ours): every one of them may need a connection."""
 UPKEEP_PERIODS = 30
 """Periods of gossip to one of Kademlia's (ours)."""
 TIMEOUT_PERIODS = 20
@@ -73,8 +73,8 @@ class _Sought:
 
 
 class ReplicaFinder:
-    """One node's. ``linked`` names the peers that it has links to, ``known`` others that it knows; ``told``
-    hears who keeps a topic, whenever that changes."""
+    """One node's. ``connected`` names the peers that it has connections to, ``known`` others that it knows;
+    ``told`` hears who keeps a topic, whenever that changes."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ReplicaFinder:
         points: Keys,
         network: str,
         validator: Validator,
-        linked: Callable[[], Iterable[int]],
+        connected: Callable[[], Iterable[int]],
         known: Callable[[], Iterable[int]],
         told: Told,
     ) -> None:
@@ -92,7 +92,7 @@ class ReplicaFinder:
         """Kademlia, once it is awake."""
         self._config, self._seed, self._points, self._validator = config, seed, points, validator
         self._network, self._count = network, count
-        self._linked, self._known, self._told = linked, known, told
+        self._connected, self._known, self._told = connected, known, told
         self._cycle = 0
         self._sought: dict[str, _Sought] = {}
         self._topics: dict[bytes, str] = {}
@@ -170,15 +170,15 @@ class ReplicaFinder:
         if self.table is not None:
             return []
         table = self.table = Kademlia(self._config, self._seed, ME, self._points, self._validator)
-        linked = list(self._linked())
-        contacts = dict.fromkeys((*linked, *self._known()))
+        connected = list(self._connected())
+        contacts = dict.fromkeys((*connected, *self._known()))
         effects = table.handle(Start(tuple(contacts)), now_us)
-        for peer in linked:
+        for peer in connected:
             effects += table.hear(peer, now_us)
         return effects
 
     def meet(self, peer: int, now_us: int) -> list[Effect]:
-        """There is a link to a peer. Where replicas are lacking it may be one, or know some."""
+        """There is a connection to a peer. Where replicas are lacking it may be one, or know some."""
         if self.table is None:
             return []
         effects = self.handle(PeerFound(peer), now_us)

@@ -87,12 +87,12 @@ class PeerTable:
         topics: int,
         in_use: Callable[[], Iterable[int]] = tuple,
         slots: int = 0,
-        strangers: int = 0,
+        unmet: int = 0,
     ) -> None:
         """slots: of a cycle of recurring behaviour; 0 where regularity does not matter
         strangers: numbers above all others that the system gives to whom it knows by name only"""
-        self.profiles = Profiles.live(peers + strangers, topics)
-        self.points = self.profiles.ids = np.zeros(peers + strangers, dtype=np.uint64)
+        self.profiles = Profiles.live(peers + unmet, topics)
+        self.points = self.profiles.ids = np.zeros(peers + unmet, dtype=np.uint64)
         """Where peers are: the first 64 bits of their ids. [peer]"""
         self.on_topics: Callable[[int], object] | None = None
         """Told whenever another peer's topics were replaced."""

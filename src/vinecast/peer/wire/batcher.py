@@ -22,9 +22,9 @@ class EncodedEvent:
         self.taken = 0
 
 
-def event_frame(hops: int, encoded_events: Sequence[EncodedEvent], way: int = 0) -> bytes:
+def event_frame(hops: int, encoded_events: Sequence[EncodedEvent], form: int = 0) -> bytes:
     """The frame of some events."""
-    return encode(EventFrame(min(hops, HOPS_MAX), tuple([encoded.event for encoded in encoded_events]), way))
+    return encode(EventFrame(min(hops, HOPS_MAX), tuple([encoded.event for encoded in encoded_events]), form))
 
 
 class Batcher:
@@ -40,23 +40,23 @@ class Batcher:
         self._waiting: dict[tuple[int, int, int], list[tuple[EncodedEvent, int]]] = {}
         """Peer, hops and way → what goes there, and to whom instead if it cannot be reached."""
 
-    def put(self, peer: int, hops: int, encoded: EncodedEvent, otherwise: int, way: int = 0) -> None:
+    def put(self, peer: int, hops: int, encoded: EncodedEvent, otherwise: int, form: int = 0) -> None:
         """Have an event sent. way: which of the system's messages it travels in"""
-        self._waiting.setdefault((peer, hops, way), []).append((encoded, otherwise))
+        self._waiting.setdefault((peer, hops, form), []).append((encoded, otherwise))
 
     def flush(self) -> None:
         """Send all that was put here."""
         frames: dict[tuple[int, int, tuple[EncodedEvent, ...]], bytes] = {}
         while self._waiting:
             waiting, self._waiting = self._waiting, {}
-            for (peer, hops, way), addressed in waiting.items():
+            for (peer, hops, form), addressed in waiting.items():
                 for begin, end in cuts([encoded for encoded, _ in addressed]):
                     some = addressed[begin:end]
                     encoded_events = tuple([encoded for encoded, _ in some])
-                    frame = frames.get((hops, way, encoded_events))
+                    frame = frames.get((hops, form, encoded_events))
                     if frame is None:
-                        frame = frames[hops, way, encoded_events] = self._make_frame(
-                            hops, encoded_events, way
+                        frame = frames[hops, form, encoded_events] = self._make_frame(
+                            hops, encoded_events, form
                         )
                     if self._send(peer, frame, len(some)):
                         for encoded in encoded_events:
@@ -64,7 +64,7 @@ class Batcher:
                         continue
                     for encoded, otherwise in some:
                         if otherwise != NOBODY:
-                            self.put(otherwise, hops, encoded, NOBODY, way)
+                            self.put(otherwise, hops, encoded, NOBODY, form)
 
 
 def cuts(encoded_events: Sequence[EncodedEvent]) -> Iterator[tuple[int, int]]:

@@ -1,7 +1,8 @@
 """Between a machine's messages and frames: numbers become cards, cards become numbers.
 
-One codec a node. It remembers for every link which cards went over it, so that each goes once; when the link
-goes down that is forgotten, and every so many cycles too, for the other side may have forgotten as well.
+One codec a node. It remembers for every connection which cards went over it, so that each goes once; when the
+connection goes down that is forgotten, and every so many cycles too, for the other side may have forgotten as
+well.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +21,7 @@ from vinecast.peer.wire.messages import AGE_MAX, ENTRIES_MAX, Card, CardReferenc
 ENTRIES_BYTES = 256 * 1024
 """Of all cards in one frame, about; candidates beyond are left out (ours)."""
 NO_GOSSIP: Mapping[str, type[Any]] = {}
-REFERENCES_MAX = 4096  # ours: cards remembered a link; beyond, they are sent again
+REFERENCES_MAX = 4096  # ours: cards remembered a connection; beyond, they are sent again
 REFERENCES_FOR = 16  # ours: cycles after which a card is sent again
 
 
@@ -45,8 +46,8 @@ class Codec:
         self._sent: dict[bytes, dict[bytes, int]] = {}
         self._since: dict[bytes, int] = {}
 
-    def forget_link(self, peer: bytes) -> None:
-        """The link to a peer went down: whatever it knew, it may not know any more."""
+    def forget_connection(self, peer: bytes) -> None:
+        """The connection to a peer went down: whatever it knew, it may not know any more."""
         self._sent.pop(peer, None)
         self._since.pop(peer, None)
 
@@ -99,7 +100,7 @@ class Codec:
         return tuple([number for number in met if number != NOBODY])
 
     def references(self, to: bytes) -> dict[bytes, int]:
-        """The cards that a peer has had over the link as it is now."""
+        """The cards that a peer has had over the connection as it is now."""
         cycle = self._peer_table.cycle
         sent = self._sent.setdefault(to, {})
         if cycle - self._since.setdefault(to, cycle) >= REFERENCES_FOR or len(sent) > REFERENCES_MAX:

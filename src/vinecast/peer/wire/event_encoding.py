@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from vinecast.core.events import Message
 from vinecast.core.log.batch_signature import SignedEvent
 
-UNKNOWN_WAY = "events in a message of another system"
+UNKNOWN_FORM = "events in a message of another system"
 
 
 class EventEncoding(Protocol):
@@ -21,11 +21,11 @@ class EventEncoding(Protocol):
         """Ways have numbers below this one."""
         ...
 
-    def way_of(self, message: Message) -> int | None:
+    def form_of(self, message: Message) -> int | None:
         """The way of a message; None if it carries no event."""
         ...
 
-    def read(self, way: int, topic: int, signed: SignedEvent, hops: int) -> Any:
+    def read(self, form: int, topic: int, signed: SignedEvent, hops: int) -> Any:
         """The message of an event that came this way. RemoteError if there is none such."""
         ...
 
@@ -35,17 +35,17 @@ class PlainEncoding:
 
     def __init__(self, carries: Sequence[type[Any]]) -> None:
         self._carries = carries
-        self._ways: dict[type[Any], int] = {message: way for way, message in enumerate(carries)}
+        self._forms: dict[type[Any], int] = {message: form for form, message in enumerate(carries)}
 
     @property
     def count(self) -> int:
         """See ``EventEncoding``."""
         return len(self._carries)
 
-    def way_of(self, message: Message) -> int | None:
+    def form_of(self, message: Message) -> int | None:
         """See ``EventEncoding``."""
-        return self._ways.get(type(message))
+        return self._forms.get(type(message))
 
-    def read(self, way: int, topic: int, signed: SignedEvent, hops: int) -> Any:
+    def read(self, form: int, topic: int, signed: SignedEvent, hops: int) -> Any:
         """See ``EventEncoding``."""
-        return self._carries[way](topic, signed.number, hops)
+        return self._carries[form](topic, signed.number, hops)

@@ -88,7 +88,7 @@ class Splitter:
         if kind > _KIND_MAX:
             return "garbage instead of a frame"
         if not self._begun and kind not in _FIRST:
-            return "frame before the handshake"
+            return "frame before HELLO"
         if size > (CONTROL_BYTES_MAX if kind else self._data_max):
             return "frame too large"
         return ""

@@ -1,4 +1,4 @@
-"""The greeting: what two nodes tell each other before anything else, and why one may be turned away."""
+"""The handshake: what two nodes tell each other before anything else, and why one may be turned away."""
 
 from typing import Annotated
 
@@ -37,7 +37,7 @@ class Handshake(msgspec.Struct, array_like=True, frozen=True):
     """Where it listens; empty or unspecified: wherever it is seen."""
     port: Annotated[int, Meta(ge=1, le=65535)]
     session: Annotated[bytes, Meta(min_length=8, max_length=8)]
-    """The same on all links of one conversation. A new one says that the sender has forgotten the old."""
+    """The same on all connections of one session. A new one says that the sender has forgotten the old."""
     system: Annotated[str, Meta(max_length=SYSTEM_CHARACTERS_MAX)] = DEFAULT_SYSTEM
     """What carries its events."""
 
@@ -56,17 +56,17 @@ _decode = msgspec.msgpack.Decoder(Handshake).decode
 
 
 def read_handshake(body: bytes) -> Handshake:
-    """A peer's greeting, or RemoteError."""
+    """A peer's handshake, or RemoteError."""
     try:
         handshake = _decode(body)
     except msgspec.DecodeError:  # a ValidationError is one, too
-        raise RemoteError("bad handshake") from None
+        raise RemoteError("bad HELLO") from None
     if (
         not (handshake.host.isascii() and handshake.host.isprintable())
         or not handshake.software.isprintable()
         or handshake.oldest > handshake.newest
     ):
-        raise RemoteError("bad handshake")
+        raise RemoteError("bad HELLO")
     return handshake
 
 
@@ -104,12 +104,12 @@ _KNOWN = frozenset(
         OTHER_IDENTITY,
         OWN_IDENTITY,
         MISBEHAVED,
-        "bad handshake",
+        "bad HELLO",
         "bad heartbeat",
-        "second handshake",
+        "second HELLO",
         "too many links",
         "frame too large",
-        "frame before the handshake",
+        "frame before HELLO",
         "garbage instead of a frame",
         *(other_system(one, other) for one in SYSTEMS for other in (*SYSTEMS, "")),
     }

@@ -3,7 +3,7 @@
 A frame is MessagePack, an array whose first item says which kind it is. Peers are named by their *card*: who
 they are, where they listen and what they subscribe to, signed by themselves, so that nobody can hand on a
 false one. Beside it stands what a peer last said about its rings, unsigned, since it changes every cycle.
-A card that was sent over a link before is not sent again: a reference names it.
+A card that was sent over a connection before is not sent again: a reference names it.
 
 Everything that comes in is bounded and typed here; what it means is checked by the peer book.
 """
@@ -25,7 +25,7 @@ PATTERN_BYTES_MAX = 252
 HOPS_MAX = 32_000
 EVENTS_MAX = 64
 """Events in one frame (ours)."""
-WAY_MAX = 127
+FORM_MAX = 127
 AGE_MAX = 65_535
 CYCLE_MAX = VERSION_MAX = 2**63 - 1
 
@@ -36,7 +36,7 @@ Id = Annotated[bytes, Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
 Signature = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
 Version = Annotated[int, Meta(ge=0, le=VERSION_MAX)]
 Cycle = Annotated[int, Meta(ge=0, le=CYCLE_MAX)]
-Way = Annotated[int, Meta(ge=0, le=WAY_MAX)]
+Form = Annotated[int, Meta(ge=0, le=FORM_MAX)]
 """Which of its system's messages an event travels in (``peer/wire/event_encoding``)."""
 Topic = Annotated[str, Meta(min_length=1, max_length=TOPIC_CHARS)]
 
@@ -55,7 +55,7 @@ class Card(Struct, array_like=True, frozen=True, tag=0):
 
 
 class CardReference(Struct, array_like=True, frozen=True, tag=1):
-    """A card that was sent over this link before."""
+    """A card that was sent over this connection before."""
 
     id: Id
     version: Version
@@ -91,7 +91,7 @@ class EventFrame(Struct, array_like=True, frozen=True, tag=1):
 
     hops: Annotated[int, Meta(ge=0, le=HOPS_MAX)]
     events: Annotated[tuple[tuple[bytes, bytes], ...], Meta(min_length=1, max_length=EVENTS_MAX)]
-    way: Way = 0
+    form: Form = 0
 
 
 class Leaving(Struct, array_like=True, frozen=True, tag=2):
@@ -99,7 +99,7 @@ class Leaving(Struct, array_like=True, frozen=True, tag=2):
 
 
 class Introduction(Struct, array_like=True, frozen=True, tag=3):
-    """The first frame on every link: the sender as it is now."""
+    """The first frame on every connection: the sender as it is now."""
 
     sender: Entry
 

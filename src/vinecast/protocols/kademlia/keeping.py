@@ -18,7 +18,7 @@ FAULTS = {
     "sizes": "value over its limit",
     "values": "value that is not its key's",
     "older": "value that was replaced",
-    "answers": "answer to another question",
+    "answers": "answer to another request",
 }
 """Refusals for which whoever sent something is to blame. An honest node stores an older record now and then,
 when it missed the newer one: that is told from a replay by how often it happens."""

@@ -296,7 +296,7 @@ def choose_targets(
 
 
 @rule
-def spread_evenly(
+def disseminate_evenly(
     links: RingLinks,
     forwarding: Forwarding,
     again: Again,

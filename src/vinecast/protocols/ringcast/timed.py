@@ -98,7 +98,7 @@ def pop(queue: Queue, size: int) -> int:
 
 
 @rule
-def spread_in_time(
+def disseminate_in_time(
     links: RingLinks,
     delays: Delays,
     forwarding: Forwarding,
@@ -114,7 +114,7 @@ def spread_in_time(
     begin: int,
     end: int,
 ) -> None:
-    """As ``spread_evenly``, and how long the first copy took. latency_us: [pool], 0 for the publisher"""
+    """As ``disseminate_evenly``, and how long the first copy took. latency_us: [pool], 0 for the publisher"""
     for topic in range(begin, end):
         if publisher[topic] == NOBODY:
             continue

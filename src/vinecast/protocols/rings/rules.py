@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from vinecast.core.arrays.bitsets import lowest, take_above, take_below
 from vinecast.core.arrays.profiles import Table
 from vinecast.core.arrays.ring_places import Ages, Peers, around, down, offer, up
-from vinecast.core.arrays.topic_overlap import Scratch, begin_gathering, crowd_in, disperse, gather_rows
+from vinecast.core.arrays.topic_overlap import (
+    Scratch,
+    add_candidate,
+    begin_gathering,
+    clear_candidates,
+    gather_rows,
+)
 from vinecast.core.arrays.view import View
 from vinecast.core.draws import below, purpose, stream, substream
 from vinecast.core.exchange import Turn
@@ -233,7 +239,7 @@ def select_for(target: int, me: int, count: int, table: Table, scratch: Scratch)
     nearest. Target and node are left out: they hear of each other anyway. Returns how many topics.
     """
     if scratch.sets.fans.shape[0] > 0:
-        return _select_from_crowd(target, me, count, table, scratch)
+        return _select_from_candidates(target, me, count, table, scratch)
     mine = table.topics[table.beg[me] : table.beg[me] + table.cnt[me]]
     theirs = table.topics[table.beg[target] : table.beg[target] + table.cnt[target]]
     common = number_common(scratch.row_of, mine, theirs)
@@ -253,12 +259,12 @@ def select_for(target: int, me: int, count: int, table: Table, scratch: Scratch)
 
 
 @rule
-def _select_from_crowd(target: int, me: int, count: int, table: Table, scratch: Scratch) -> int:
+def _select_from_candidates(target: int, me: int, count: int, table: Table, scratch: Scratch) -> int:
     """``select_for``, topic by topic: the nearest fans are found without a look at the others."""
     for i in range(count):
         peer = int(scratch.peers[i])
         if peer != target and peer != me and table.cnt[peer] > 0:
-            crowd_in(scratch, i)
+            add_candidate(scratch, i)
     near, near_ages, places = scratch.near, scratch.near_ages, scratch.near.shape[1]
     i, j = int(table.beg[me]), int(table.beg[target])
     mine, theirs = i + int(table.cnt[me]), j + int(table.cnt[target])
@@ -268,8 +274,10 @@ def _select_from_crowd(target: int, me: int, count: int, table: Table, scratch: 
         if topic == other:
             for place in range(places):
                 near[common, place] = NOBODY
-            take_below(scratch.sets.fans[topic], scratch.crowd, target, near[common], 0, places // 2)
-            take_above(scratch.sets.fans[topic], scratch.crowd, target, near[common], places // 2, places)
+            take_below(scratch.sets.fans[topic], scratch.candidates, target, near[common], 0, places // 2)
+            take_above(
+                scratch.sets.fans[topic], scratch.candidates, target, near[common], places // 2, places
+            )
             for place in range(places):
                 peer = int(near[common, place])
                 if peer != NOBODY:
@@ -277,7 +285,7 @@ def _select_from_crowd(target: int, me: int, count: int, table: Table, scratch: 
             common += 1
         i += int(topic <= other)
         j += int(other <= topic)
-    disperse(scratch, count)
+    clear_candidates(scratch, count)
     return common
 
 

@@ -57,7 +57,7 @@ class Serving:
     def events(self, sender: int, want: StreamWant) -> list[StreamEffect]:
         """Send a peer what it wants, as far as it is kept."""
         if len(want.cids) > self._config.asked or not all(map(is_cid, want.cids)):
-            return [Count("streams.refused question"), Blame(sender, "question over its limit")]
+            return [Count("streams.refused request"), Blame(sender, "request over its limit")]
         found: list[SignedEvent] = []
         missing: list[bytes] = []
         for cid in want.cids:
@@ -81,7 +81,7 @@ class Serving:
     def list(self, sender: int, asked: StreamList) -> list[StreamEffect]:
         """Tell a peer which events come after a place."""
         if not 0 <= asked.height <= NUMBER_MAX or len(asked.cid) > CID_BYTES:
-            return [Count("streams.refused question"), Blame(sender, "question over its limit")]
+            return [Count("streams.refused request"), Blame(sender, "request over its limit")]
         if not self._spend(sender, LISTED_BYTES * self._config.listed):
             return [Count("streams.not served")]
         after = (asked.height, asked.cid)

@@ -100,17 +100,17 @@ class SubscriptionColumns:
 
 
 def delivery_table(
-    cycle: int, held: SubscriptionColumns, spread: Dissemination, expected: NDArray[np.bool_]
+    cycle: int, held: SubscriptionColumns, dissemination: Dissemination, expected: NDArray[np.bool_]
 ) -> pa.Table:
     """The deliveries of one publication, in order of topic and node. expected: [node]"""
-    hops, copies = spread.hops[held.row], spread.copies[held.row]
+    hops, copies = dissemination.hops[held.row], dissemination.copies[held.row]
     due = expected[held.node]
-    told = (spread.publisher[held.topic] != NOBODY) & (due | (hops != MISSED) | (copies > 0))
+    told = (dissemination.publisher[held.topic] != NOBODY) & (due | (hops != MISSED) | (copies > 0))
     chosen = np.flatnonzero(told)
     chosen = chosen[np.lexsort((held.node[chosen], held.topic[chosen]))]
     latency = pa.nulls(chosen.size, pa.int64())
-    if spread.latency_us is not None:
-        took = spread.latency_us[held.row][chosen]
+    if dissemination.latency_us is not None:
+        took = dissemination.latency_us[held.row][chosen]
         latency = pa.array(took, mask=took == MISSED)
     columns = [
         np.full(chosen.size, cycle), held.topic[chosen], held.node[chosen], held.subscribers[chosen],
@@ -122,7 +122,8 @@ def delivery_table(
 
 
 class DeliveryWriter:
-    """Writes every delivery of a run, publication by publication. For ``simulate`` as its ``on_spread``."""
+    """Writes every delivery of a run, publication by publication. For ``simulate`` as its
+    ``on_dissemination``."""
 
     def __init__(self, path: Path, run_id: str) -> None:
         self.rows = 0
@@ -132,11 +133,16 @@ class DeliveryWriter:
         self._held: SubscriptionColumns | None = None
 
     def __call__(
-        self, cycle: int, profiles: Profiles, spread: Dissemination, expected: NDArray[np.bool_], reach: Reach
+        self,
+        cycle: int,
+        profiles: Profiles,
+        dissemination: Dissemination,
+        expected: NDArray[np.bool_],
+        reach: Reach,
     ) -> None:
         """One publication."""
         self._held = self._held or SubscriptionColumns(profiles)
-        table = delivery_table(cycle, self._held, spread, expected)
+        table = delivery_table(cycle, self._held, dissemination, expected)
         run_id = pa.array([self._run_id] * table.num_rows, pa.string())
         self._writer.write_table(table.add_column(0, self._schema.field(0), run_id))
         self.rows += table.num_rows
@@ -147,7 +153,7 @@ class DeliveryWriter:
 
 
 class Counter:
-    """Adds up a run's deliveries. For ``simulate`` as its ``on_spread``."""
+    """Adds up a run's deliveries. For ``simulate`` as its ``on_dissemination``."""
 
     def __init__(self, period_us: int) -> None:
         self.publications: list[dict[str, Any]] = []
@@ -157,7 +163,12 @@ class Counter:
         self._found: dict[tuple[str, str, int, str], dict[int, int]] = {}
 
     def __call__(
-        self, cycle: int, profiles: Profiles, spread: Dissemination, expected: NDArray[np.bool_], reach: Reach
+        self,
+        cycle: int,
+        profiles: Profiles,
+        dissemination: Dissemination,
+        expected: NDArray[np.bool_],
+        reach: Reach,
     ) -> None:
         """One publication."""
         self._held = self._held or SubscriptionColumns(profiles)
@@ -171,18 +182,18 @@ class Counter:
                 counts = dict(zip(COUNTED, reach.tally[by, size].tolist(), strict=True))
                 self.counts.append({"cycle": cycle, "by": name, "from": 2**size, **counts})
         self._found = {key: counts for key, counts in self._found.items() if key[0] == "run"}
-        self._count(self._held, spread)
+        self._count(self._held, dissemination)
 
-    def _count(self, held: SubscriptionColumns, spread: Dissemination) -> None:
-        hops = spread.hops[held.row]
-        have = (hops != MISSED) & (spread.publisher[held.topic] != NOBODY)
+    def _count(self, held: SubscriptionColumns, dissemination: Dissemination) -> None:
+        hops = dissemination.hops[held.row]
+        have = (hops != MISSED) & (dissemination.publisher[held.topic] != NOBODY)
         received = have & (hops > 0)
         told: list[tuple[str, NDArray[Any], NDArray[np.bool_]]] = [
             ("hops", hops, received),
-            ("copies", spread.copies[held.row], have),
+            ("copies", dissemination.copies[held.row], have),
         ]
-        if spread.latency_us is not None:
-            told.append(("latency_us", rounded(spread.latency_us[held.row]), received))
+        if dissemination.latency_us is not None:
+            told.append(("latency_us", rounded(dissemination.latency_us[held.row]), received))
         for what, values, counted in told:
             value = values[counted].astype(np.int64)
             for by, name in enumerate(BY):

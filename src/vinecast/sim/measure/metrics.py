@@ -2,8 +2,8 @@
 
 They are stated over *subscriptions*: pairs of a node and a topic of its, in the order of profiles' pool. What
 became of one event a topic is a ``Dissemination`` (hops and copies a subscription); a sweep gives it
-directly, and ``SpreadMeter`` makes it from trace records, so that a simulated run, a trace on disk and a live
-node's log are measured by the same functions.
+directly, and ``DisseminationMeter`` makes it from trace records, so that a simulated run, a trace on disk and
+a live node's log are measured by the same functions.
 
 hit ratio        first deliveries / subscriptions of on-line nodes that should have got the event
 hit by topic     the mean over topics of a topic's own hit ratio (S4 §6.6.4), where small topics weigh as much
@@ -71,7 +71,7 @@ class RingState:
 
 
 @dataclass(frozen=True, slots=True)
-class SpreadStats:
+class DisseminationStats:
     """What became of one event a topic."""
 
     hit_ratio: float
@@ -204,7 +204,7 @@ def relays(sweep: PolderCastSweep) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """One event a topic, counted: what ``SpreadStats`` and the classes are made from."""
+    """One event a topic, counted: what ``DisseminationStats`` and the classes are made from."""
 
     tally: Tally
     hops_max: int
@@ -220,10 +220,10 @@ class Reach:
     latencies_ms: tuple[float, float, float, float] | None
     """Mean, median, 99 of 100 within, the most; None where latencies are not known."""
 
-    def stats(self) -> SpreadStats:
+    def stats(self) -> DisseminationStats:
         """All subscriptions together."""
         due, hits, have, copies, received, hops = self.tally[0].sum(axis=0).tolist()
-        return SpreadStats(
+        return DisseminationStats(
             hit_ratio=hits / due if due else 1.0,
             hops_mean=hops / received if received else 0.0,
             hops_max=self.hops_max,
@@ -240,28 +240,35 @@ def popularity(profiles: Profiles) -> NDArray[np.int64]:
     return np.diff(profiles.subscribers().start)
 
 
-def reach_of(spread: Dissemination, profiles: Profiles, expected: NDArray[np.bool_]) -> Reach:
-    """Count a spread. expected: [node], on line and old enough to be held to it"""
+def reach_of(dissemination: Dissemination, profiles: Profiles, expected: NDArray[np.bool_]) -> Reach:
+    """Count a dissemination. expected: [node], on line and old enough to be held to it"""
     tally = np.zeros((len(BY), CLASSES, len(COUNTED)), dtype=np.int64)
     others = np.zeros(3, dtype=np.int64)
     topics = np.zeros((profiles.topic_ids.size, 2), dtype=np.int64)
-    _count_spread(
-        spread.publisher, spread.hops, spread.copies, profiles.table, popularity(profiles), expected, tally,
-        others, topics,
+    _count_deliveries(
+        dissemination.publisher, dissemination.hops, dissemination.copies, profiles.table,
+        popularity(profiles), expected, tally, others, topics,
     )  # fmt: skip
     hops_max, nodes, missing = others.tolist()
-    published = int((spread.publisher != NOBODY).sum())
+    published = int((dissemination.publisher != NOBODY).sum())
     due, hits = topics[topics[:, 0] > 0].T
     mean = float((hits / due).mean()) if due.size else 1.0
     return Reach(
-        tally, hops_max, published, int((hits < due).sum()), nodes, missing, mean, _latencies_ms(spread)
+        tally,
+        hops_max,
+        published,
+        int((hits < due).sum()),
+        nodes,
+        missing,
+        mean,
+        _latencies_ms(dissemination),
     )
 
 
-def _latencies_ms(spread: Dissemination) -> tuple[float, float, float, float] | None:
-    if spread.latency_us is None:
+def _latencies_ms(dissemination: Dissemination) -> tuple[float, float, float, float] | None:
+    if dissemination.latency_us is None:
         return None
-    took_ms = spread.latency_us[spread.hops > 0] / 1000
+    took_ms = dissemination.latency_us[dissemination.hops > 0] / 1000
     if not took_ms.size:
         return None
     half, most = np.percentile(took_ms, [50, 99]).tolist()
@@ -269,7 +276,7 @@ def _latencies_ms(spread: Dissemination) -> tuple[float, float, float, float] | 
 
 
 @rule
-def _count_spread(
+def _count_deliveries(
     publisher: NDArray[np.int32],
     hops: NDArray[np.int16],
     copies: NDArray[np.uint16],
@@ -304,9 +311,11 @@ def _count_spread(
         others[2] += int(missed)
 
 
-def spread_stats(spread: Dissemination, profiles: Profiles, expected: NDArray[np.bool_]) -> SpreadStats:
-    """Measure a spread. expected: [node], on line and old enough to be held to it"""
-    return reach_of(spread, profiles, expected).stats()
+def dissemination_stats(
+    dissemination: Dissemination, profiles: Profiles, expected: NDArray[np.bool_]
+) -> DisseminationStats:
+    """Measure a dissemination. expected: [node], on line and old enough to be held to it"""
+    return reach_of(dissemination, profiles, expected).stats()
 
 
 def class_rows(events: Tally, rings: Tally | None) -> list[dict[str, Any]]:
@@ -357,7 +366,7 @@ def class_means(
     return {2 ** int(c): float(total[c] / count[c]) for c in np.flatnonzero(count)}
 
 
-class SpreadMeter:
+class DisseminationMeter:
     """A sink for trace records that keeps what they tell of one event a topic, and no more.
 
     Topic t's event is first_event + t; records of any other are passed over.
@@ -371,7 +380,7 @@ class SpreadMeter:
         """Turn to the next event of every topic."""
         topics, pool = self._profiles.topic_ids.size, self._profiles.topics.size
         self._events = range(first_event, first_event + topics)
-        self.spread = Dissemination(
+        self.dissemination = Dissemination(
             np.full(topics, NOBODY, dtype=np.int32),
             np.full(pool, MISSED, dtype=np.int16),
             np.zeros(pool, dtype=np.uint16),
@@ -384,7 +393,7 @@ class SpreadMeter:
         if record.event not in self._events or record.event - self._events.start != record.topic:
             return
         if record.kind == TraceKind.PUBLISHED:
-            self.spread.publisher[record.topic] = record.node
+            self.dissemination.publisher[record.topic] = record.node
             self._published_us[record.topic] = record.time_us
         own = self._profiles.topics_of(record.node)
         row = int(np.searchsorted(own, record.topic))
@@ -392,19 +401,19 @@ class SpreadMeter:
             return
         row += int(self._profiles.beg[record.node])
         if record.kind == TraceKind.DELIVERED:
-            self.spread.hops[row] = record.hops
-            assert self.spread.latency_us is not None
-            self.spread.latency_us[row] = record.time_us - self._published_us[record.topic]
+            self.dissemination.hops[row] = record.hops
+            assert self.dissemination.latency_us is not None
+            self.dissemination.latency_us[row] = record.time_us - self._published_us[record.topic]
         elif record.kind in (TraceKind.RECEIVED_FIRST, TraceKind.RECEIVED_AGAIN):
-            self.spread.copies[row] += 1
+            self.dissemination.copies[row] += 1
 
 
-def spread_of(records: Iterable[TraceRecord], profiles: Profiles, first_event: int) -> Dissemination:
-    """The spread that trace records tell of; topic t's event is first_event + t."""
-    meter = SpreadMeter(profiles, first_event)
+def dissemination_of(records: Iterable[TraceRecord], profiles: Profiles, first_event: int) -> Dissemination:
+    """The dissemination that trace records tell of; topic t's event is first_event + t."""
+    meter = DisseminationMeter(profiles, first_event)
     for record in records:
         meter(record)
-    return meter.spread
+    return meter.dissemination
 
 
 def publish_and_measure(
@@ -414,9 +423,9 @@ def publish_and_measure(
     fanout: int | None = None,
     shortcuts: str | None = None,
     delays: Delays | None = None,
-) -> tuple[Dissemination, SpreadStats]:
+) -> tuple[Dissemination, DisseminationStats]:
     """One event for every topic on the overlay as it stands, and what became of it."""
     sweep = engine.sweep
     assert isinstance(sweep, PolderCastSweep)
-    spread = sweep.publish(epoch, fanout, shortcuts, delays).run(engine.divide)
-    return spread, spread_stats(spread, sweep.profiles, expected)
+    dissemination = sweep.publish(epoch, fanout, shortcuts, delays).run(engine.divide)
+    return dissemination, dissemination_stats(dissemination, sweep.profiles, expected)

@@ -27,7 +27,7 @@ from vinecast.sim.scenario.content_watch import ContentWatch
 from vinecast.sim.scenario.fault_driver import FaultDriver
 from vinecast.sim.scenario.folder import new_folder
 from vinecast.sim.scenario.scenario import FILE_KEYS, Resolved, Scenario, find_file
-from vinecast.sim.scenario.watch import CLASS_COLUMNS, TOPIC_COLUMNS, OnSpread, TopicWatch
+from vinecast.sim.scenario.watch import CLASS_COLUMNS, TOPIC_COLUMNS, OnDissemination, TopicWatch
 from vinecast.sim.scenario.world import EventWorld, SweepWorld, World
 from vinecast.sim.workload.sample import load_workload
 from vinecast.systems.poldercast.events import Delays
@@ -70,7 +70,7 @@ def simulate(
     data: Path | None = None,
     progress: Progress | None = None,
     trace: Callable[[TraceRecord], None] | None = None,
-    on_spread: OnSpread | None = None,
+    on_dissemination: OnDissemination | None = None,
 ) -> RunOutcome:
     """Run a scenario from beginning to end."""
     scenario = resolved.scenario
@@ -79,7 +79,7 @@ def simulate(
     if isinstance(profiles, ContentProfiles):
         watch = ContentWatch(resolved, profiles, data)
     elif SYSTEMS[scenario.system].has_topics:
-        watch = TopicWatch(resolved, profiles, _delays(resolved, profiles.peers, data), on_spread)
+        watch = TopicWatch(resolved, profiles, _delays(resolved, profiles.peers, data), on_dissemination)
     world = build_world(resolved, profiles, threads=threads, data=data, trace=trace, watch=watch)
     fault_driver = FaultDriver(resolved, world, data)
     rows: list[dict[str, Any]] = []

@@ -21,8 +21,8 @@ from vinecast.core.traffic import unwanted_overall
 from vinecast.sim.engine.wire import SENT, ControlMeter
 from vinecast.sim.measure.metrics import (
     LATENCIES,
+    DisseminationMeter,
     Reach,
-    SpreadMeter,
     Tally,
     class_means,
     class_rows,
@@ -79,7 +79,7 @@ others a node is linked to, on rings or by routing tables.
 """
 
 
-OnSpread = Callable[[int, Profiles, Dissemination, NDArray[np.bool_], Reach], object]
+OnDissemination = Callable[[int, Profiles, Dissemination, NDArray[np.bool_], Reach], object]
 """Told of every publication that is measured: the cycle, who subscribes to what, what became of the events,
 who is held to them, and the counts."""
 
@@ -92,13 +92,13 @@ class TopicWatch:
         resolved: Resolved,
         profiles: Profiles,
         delays: Delays | None = None,
-        on_spread: OnSpread | None = None,
+        on_dissemination: OnDissemination | None = None,
     ) -> None:
         self.scenario = resolved.scenario
         self.profiles = profiles
         self._delays = delays
-        self._on_spread = on_spread
-        self.meter = SpreadMeter(profiles)
+        self._on_dissemination = on_dissemination
+        self.meter = DisseminationMeter(profiles)
         """For the event engine's trace."""
         self.control = ControlMeter(profiles, resolved.config)
         """For what either engine sends."""
@@ -148,10 +148,10 @@ class TopicWatch:
             _add(self._rings, state.tally)
             found |= {name: getattr(state, name) for name in RING_COLUMNS}
         if self._is_due(cycle):
-            spread, expected = self._spread(cycle), self._expected()
-            reach = reach_of(spread, self.profiles, expected)
-            if self._on_spread is not None:
-                self._on_spread(cycle, self.profiles, spread, expected, reach)
+            dissemination, expected = self._disseminate(cycle), self._expected()
+            reach = reach_of(dissemination, self.profiles, expected)
+            if self._on_dissemination is not None:
+                self._on_dissemination(cycle, self.profiles, dissemination, expected, reach)
             _add(self._events, reach.tally)
             found |= dataclasses.asdict(reach.stats())
         events = self._traffic.take().events_received
@@ -168,7 +168,7 @@ class TopicWatch:
     def after(self, cycle: int) -> None:
         """A cycle that is not measured: nodes that learn from events have them all the same."""
         if isinstance(self._sweep, TManSweep) and self._is_due(cycle):
-            self._spread(cycle)
+            self._disseminate(cycle)
 
     def classes(self) -> list[dict[str, Any]]:
         """The classes of the whole run, and of its last measurement."""
@@ -203,24 +203,24 @@ class TopicWatch:
     def _sweep(self) -> Sweep | None:
         return self._world.engine.sweep if isinstance(self._world, SweepWorld) else None
 
-    def _spread(self, cycle: int) -> Dissemination:
+    def _disseminate(self, cycle: int) -> Dissemination:
         if not isinstance(self._world, SweepWorld):
-            return self.meter.spread
+            return self.meter.dissemination
         sweep, divide, able = self._world.engine.sweep, self._world.engine.divide, self._expected()
         events = np.ones(self.profiles.topic_ids.size, dtype=np.int64)
         if self._rates is not None:
             events = draw_events(self.scenario.seed, cycle, self._rates)
         if isinstance(sweep, PolderCastSweep):
             rings = sweep.publish(cycle, delays=self._delays, publishers=able)
-            rings.spread.publisher[events == 0] = NOBODY
+            rings.dissemination.publisher[events == 0] = NOBODY
             return rings.run(divide)
         assert isinstance(sweep, TManSweep)
         publication = TManPublication(sweep, cycle, events, able)
-        publication.spread.publisher[events == 0] = NOBODY
-        spread = publication.run(divide)
-        sweep.note_events(spread, events)
+        publication.dissemination.publisher[events == 0] = NOBODY
+        dissemination = publication.run(divide)
+        sweep.note_events(dissemination, events)
         self._traffic.add_received(publication.received)
-        return spread
+        return dissemination
 
 
 def _add(tallies: dict[str, Tally], tally: Tally) -> None:

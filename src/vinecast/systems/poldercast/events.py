@@ -85,7 +85,7 @@ class RingPublication:
         self.topics = sweep.profiles.topic_ids.size
         self.first_event = epoch * self.topics
         pool = sweep.profiles.topics.size
-        self.spread = Dissemination(
+        self.dissemination = Dissemination(
             choose_publishers(sweep.seed, epoch, sweep.profiles, publishers),
             np.full(pool, MISSED, dtype=np.int16),
             np.zeros(pool, dtype=np.uint16),
@@ -94,22 +94,23 @@ class RingPublication:
 
     def run(self, divide: Divide) -> Dissemination:
         """Let every event spread."""
-        spread, delays = self.spread, self._delays
+        dissemination, delays = self.dissemination, self._delays
 
         def evenly(begin: int, end: int, worker: int) -> None:
-            ringcast.spread_evenly(
-                self._links, self._forwarding, self._again, self.first_event, spread.publisher,
-                self._subscribers, self._room.memory_of(worker), spread.hops, spread.copies, begin, end,
+            ringcast.disseminate_evenly(
+                self._links, self._forwarding, self._again, self.first_event, dissemination.publisher,
+                self._subscribers, self._room.memory_of(worker), dissemination.hops, dissemination.copies,
+                begin, end,
             )  # fmt: skip
 
         def in_time(begin: int, end: int, worker: int) -> None:
             assert delays is not None
-            assert spread.latency_us is not None
-            timed.spread_in_time(
-                self._links, delays, self._forwarding, self._again, self.first_event, spread.publisher,
-                self._subscribers, self._room.memory_of(worker), self._room.queue_of(worker), spread.hops,
-                spread.copies, spread.latency_us, begin, end,
+            assert dissemination.latency_us is not None
+            timed.disseminate_in_time(
+                self._links, delays, self._forwarding, self._again, self.first_event, dissemination.publisher,
+                self._subscribers, self._room.memory_of(worker), self._room.queue_of(worker),
+                dissemination.hops, dissemination.copies, dissemination.latency_us, begin, end,
             )  # fmt: skip
 
         divide(self.topics, evenly if delays is None else in_time)
-        return spread
+        return dissemination

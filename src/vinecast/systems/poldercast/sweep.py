@@ -182,7 +182,8 @@ class PolderCastSweep:
 
         ``epoch`` numbers the occasion: topic t's event is epoch × topics + t. Fan-out and shortcuts are the
         configuration's unless given. Without delays every link takes as long as any other. Let the engine
-        divide the work (``publication.run(engine.divide)``), then look at the publication's ``spread``.
+        divide the work (``publication.run(engine.divide)``), then look at the publication's
+        ``dissemination``.
         """
         fanout, shortcuts = fanout or self.config.fanout, shortcuts or self.config.shortcuts
         able = self.online if publishers is None else self.online & publishers

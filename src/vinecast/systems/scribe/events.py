@@ -39,7 +39,9 @@ def publish_frozen(
     topics, pool = profiles.topic_ids.size, profiles.topics.size
     able = online if publishers is None else online & publishers
     publisher = choose_publishers(seed, epoch, profiles, able)
-    spread = Dissemination(publisher, np.full(pool, MISSED, dtype=np.int16), np.zeros(pool, dtype=np.uint16))
+    dissemination = Dissemination(
+        publisher, np.full(pool, MISSED, dtype=np.int16), np.zeros(pool, dtype=np.uint16)
+    )
     up = online.tolist()
     for topic in np.flatnonzero(publisher != NOBODY).tolist():
         first: Event = Publish(topic, epoch * topics + topic)
@@ -55,12 +57,12 @@ def publish_frozen(
                         if up[to] and isinstance(message, CARRIERS):
                             queue.append((to, Received(at, message)))
                     case Deliver(hops=hops):
-                        spread.hops[_row(profiles, at, topic)] = hops
+                        dissemination.hops[_row(profiles, at, topic)] = hops
                     case Observe(kind) if kind in RECEIPTS and node.tree.subscribed(topic):
-                        spread.copies[_row(profiles, at, topic)] += 1
+                        dissemination.copies[_row(profiles, at, topic)] += 1
                     case _:
                         pass
-    return spread
+    return dissemination
 
 
 def _row(profiles: Profiles, node: int, topic: int) -> int:

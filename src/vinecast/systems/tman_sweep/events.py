@@ -169,7 +169,7 @@ def search(topic: int, publisher: int, links: TManLinks, memory: TManMemory) -> 
 
 
 @rule
-def spread_events(
+def disseminate_events(
     links: TManLinks,
     subscribers: Subscribers,
     publisher: NDArray[np.int32],
@@ -238,7 +238,7 @@ class TManPublication:
         self._room = 2 * sum(int(np.diff(paths.start).max(initial=0)) for paths in sweep.paths)
         self._memory: dict[int, TManMemory] = {}
         self.topics = topics
-        self.spread = Dissemination(
+        self.dissemination = Dissemination(
             choose_publishers(sweep.seed, epoch, sweep.profiles, able),
             np.full(pool, MISSED, dtype=np.int16),
             np.zeros(pool, dtype=np.uint16),
@@ -246,18 +246,18 @@ class TManPublication:
 
     def run(self, divide: Divide) -> Dissemination:
         """Let every event spread."""
-        spread = self.spread
+        dissemination = self.dissemination
 
         def work(begin: int, end: int, worker: int) -> None:
             if worker not in self._memory:
                 self._memory[worker] = make_memory(self._nodes, self._room)
-            spread_events(
-                self._links, self._subscribers, spread.publisher, self._events, self._memory[worker],
-                spread.hops, spread.copies, begin, end,
+            disseminate_events(
+                self._links, self._subscribers, dissemination.publisher, self._events, self._memory[worker],
+                dissemination.hops, dissemination.copies, begin, end,
             )  # fmt: skip
 
         divide(self.topics, work)
-        return spread
+        return dissemination
 
     @property
     def received(self) -> Counts:

@@ -272,7 +272,7 @@ class TManSweep:
         pairs = np.unique(np.concatenate([one * self.nodes + other, other * self.nodes + one]))
         return np.bincount(pairs // self.nodes, minlength=self.nodes)
 
-    def note_events(self, spread: Dissemination, events: NDArray[np.int64]) -> None:
+    def note_events(self, dissemination: Dissemination, events: NDArray[np.int64]) -> None:
         """So many events of each topic went the way of the one that was published. events: [topic]"""
-        got = np.flatnonzero(spread.hops != MISSED)
+        got = np.flatnonzero(dissemination.hops != MISSED)
         self.seen[got] += events[self.profiles.topics[got]]

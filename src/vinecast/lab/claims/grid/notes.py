@@ -51,10 +51,10 @@ class Notes:
         self._next_look_s = 0.0
 
     def take(
-        self, now_s: float, spread: Dissemination, expected: NDArray[np.bool_], sweep: PolderCastSweep
+        self, now_s: float, dissemination: Dissemination, expected: NDArray[np.bool_], sweep: PolderCastSweep
     ) -> None:
         """What became of a cycle's events."""
-        reach = reach_of(spread, self._profiles, expected)
+        reach = reach_of(dissemination, self._profiles, expected)
         stats = reach.stats()
         self._tally = reach.tally if self._tally is None else self._tally + reach.tally
         regular = regular_now(sweep) & sweep.online

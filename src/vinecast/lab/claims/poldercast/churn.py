@@ -120,8 +120,8 @@ def churn_run(
         run.online.append(int(mask.sum()))
         for number, warm_up in enumerate(warm_ups):
             joined = age >= warm_up
-            spread = sweep.publish(cycle, publishers=joined).run(engine.divide)
-            stats = reach_of(spread, sweep.profiles, joined).stats()
+            dissemination = sweep.publish(cycle, publishers=joined).run(engine.divide)
+            stats = reach_of(dissemination, sweep.profiles, joined).stats()
             run.missed[number].append(1 - stats.hit_ratio)
             run.nodes_missing[number].append(stats.nodes_missing)
         old = mask

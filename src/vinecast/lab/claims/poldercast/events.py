@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from vinecast.lab.claims.claim import Figure, Measured, Panel, ReferenceLine, Series, Setup, figure_name
 from vinecast.lab.claims.poldercast.network import INFORMED, converge, nodes_of, sweep_of, where, workload_of
 from vinecast.sim.engine.network import Network, NetworkConfig, read_matrix
-from vinecast.sim.measure.metrics import SpreadStats, publish_and_measure, relays
+from vinecast.sim.measure.metrics import DisseminationStats, publish_and_measure, relays
 
 FANOUTS = (2, 3, 4, 5, 6, 8, 10)
 SHORTCUTS = {
@@ -29,7 +29,7 @@ LOAD = f"d) distribution of copies, f = {FANOUT_COPIES}"
 
 
 @functools.lru_cache(maxsize=2)
-def _sweep_fanouts(setup: Setup) -> dict[str, dict[int, SpreadStats]]:
+def _sweep_fanouts(setup: Setup) -> dict[str, dict[int, DisseminationStats]]:
     run = converge(setup, INFORMED)
     everyone = np.ones(nodes_of(setup), dtype=np.bool_)
     epoch = 10_000
@@ -115,17 +115,17 @@ def _hops(setup: Setup, kind: str) -> NDArray[np.int64]:
     """Hops of all deliveries but the publishers' own. [delivery]"""
     everyone = np.ones(nodes_of(setup), dtype=np.bool_)
     engine = converge(setup, INFORMED).engine
-    spread, _ = publish_and_measure(engine, 20_000, everyone, FANOUT_DELAY, kind)
-    return spread.hops[spread.hops > 0].astype(np.int64)
+    dissemination, _ = publish_and_measure(engine, 20_000, everyone, FANOUT_DELAY, kind)
+    return dissemination.hops[dissemination.hops > 0].astype(np.int64)
 
 
 def _copies_a_node(setup: Setup, kind: str) -> NDArray[np.float64]:
     """Copies of an event, averaged over a node's topics. [node with topics]"""
     everyone = np.ones(nodes_of(setup), dtype=np.bool_)
     engine = converge(setup, INFORMED).engine
-    spread, _ = publish_and_measure(engine, 20_001, everyone, FANOUT_COPIES, kind)
+    dissemination, _ = publish_and_measure(engine, 20_001, everyone, FANOUT_COPIES, kind)
     sweep = sweep_of(engine)
-    copies = np.bincount(sweep.profiles.owners(), weights=spread.copies, minlength=sweep.nodes)
+    copies = np.bincount(sweep.profiles.owners(), weights=dissemination.copies, minlength=sweep.nodes)
     size = sweep.table.cnt
     return copies[size > 0] / size[size > 0]
 

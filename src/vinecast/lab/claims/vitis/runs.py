@@ -25,7 +25,7 @@ from vinecast.lab.bench.vitis import CONTACTS, population
 from vinecast.lab.claims.run_cache import Arrays, digest_of
 from vinecast.protocols.tman import TManConfig
 from vinecast.sim.engine.sweep import SweepEngine
-from vinecast.sim.measure.metrics import ring_degree, spread_stats
+from vinecast.sim.measure.metrics import dissemination_stats, ring_degree
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.scenario.world import choose_contacts
 from vinecast.sim.workload.churn import Availability, on_off, read_avt
@@ -134,10 +134,10 @@ class VitisNetwork:
         if isinstance(self.sweep, TManSweep):
             publication = TManPublication(self.sweep, epoch, events, able)
             return publication.run(self.engine.divide), publication.received
-        spread = self.sweep.publish(epoch, publishers=able).run(self.engine.divide)
-        got = spread.hops > 0  # nobody but subscribers is handed an event (S0 §3)
+        dissemination = self.sweep.publish(epoch, publishers=able).run(self.engine.divide)
+        got = dissemination.hops > 0  # nobody but subscribers is handed an event (S0 §3)
         wanted = np.bincount(self.profiles.owners()[got], minlength=self.profiles.peers)
-        return spread, np.stack([np.zeros_like(wanted), wanted])
+        return dissemination, np.stack([np.zeros_like(wanted), wanted])
 
     def degrees(self) -> NDArray[np.int64]:
         """How many others each node is linked to. [node]"""
@@ -199,7 +199,7 @@ class VitisRestRun:
             if learns and isinstance(sweep, TManSweep):
                 events = self._events(network.profiles, cycle - 1)
                 publication = TManPublication(sweep, cycle - 1)
-                publication.spread.publisher[events == 0] = NOBODY
+                publication.dissemination.publisher[events == 0] = NOBODY
                 sweep.note_events(publication.run(network.engine.divide), events)
             if left == 0:
                 found = [_look(network, cycle, play._events(network.profiles, cycle)) for play in plays]
@@ -225,10 +225,10 @@ def _look(
 ) -> tuple[tuple[float, float, float], NDArray[np.float64]]:
     """Publish; hit ratio, overhead and hops, and every node's share of what it did not want."""
     profiles = network.profiles
-    spread, received = network.publish(epoch, events)
-    stats = spread_stats(spread, profiles, network.sweep.online)
-    weight = events[profiles.topics] * (spread.hops > 0)
-    hops = float((spread.hops * weight).sum() / max(int(weight.sum()), 1))
+    dissemination, received = network.publish(epoch, events)
+    stats = dissemination_stats(dissemination, profiles, network.sweep.online)
+    weight = events[profiles.topics] * (dissemination.hops > 0)
+    hops = float((dissemination.hops * weight).sum() / max(int(weight.sum()), 1))
     return (stats.hit_ratio, unwanted_overall(received), hops), unwanted_share(received)
 
 
@@ -292,8 +292,8 @@ class Churned:
             age = np.where(mask, age + 1, -1)
             network.engine.run(1)
             held = age >= HELD
-            spread, received = network.publish(cycle, able=held)
-            stats = spread_stats(spread, network.profiles, held)
+            dissemination, received = network.publish(cycle, able=held)
+            stats = dissemination_stats(dissemination, network.profiles, held)
             rows.append((stats.hit_ratio, unwanted_overall(received), stats.hops_mean, mask.sum()))
             old = mask
         return dict(zip((*COLUMNS, "online"), np.array(rows, dtype=np.float64).T, strict=True))
