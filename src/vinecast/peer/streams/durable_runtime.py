@@ -23,7 +23,7 @@ from vinecast.peer.routers.router import Router
 from vinecast.peer.streams import messages as wire
 from vinecast.peer.streams.batcher import StreamBatcher
 from vinecast.peer.streams.codec import pack_stream, read_stream
-from vinecast.peer.streams.ports import Listener, DeliverSafe, StreamHost, StreamPlace, StreamsSettings
+from vinecast.peer.streams.ports import DeliverSafe, Listener, StreamHost, StreamPlace, StreamsSettings
 from vinecast.peer.streams.publisher_probe import PublisherProbe
 from vinecast.peer.streams.replicas import LOOKUPS_A_PERIOD, ReplicaFinder, table_config
 from vinecast.peer.streams.start_horizon import StartHorizon

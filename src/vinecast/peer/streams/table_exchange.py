@@ -15,7 +15,8 @@ from vinecast.protocols.kademlia import Kademlia
 
 
 class TableExchange:
-    """Carries messages between the table of one node and its connections. ``cards`` turns numbers into cards."""
+    """Carries messages between the table of one node and its connections. ``cards`` turns numbers into
+    cards."""
 
     def __init__(
         self, host: StreamHost, replicas: ReplicaFinder, peer_table: PeerTable, cards: Codec
