@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from support.command_line import TINY
 from support.paths import ROOT
+from vinecast.cli import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +27,28 @@ def data_folder() -> Path:
     if not folder.is_dir():
         pytest.skip("no data folder: set VINECAST_DATA")
     return folder
+
+
+@pytest.fixture
+def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No folder with real data is set."""
+    monkeypatch.delenv("VINECAST_DATA", raising=False)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to stand in, with a tiny scenario."""
+    (tmp_path / "s.toml").write_text(TINY, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def a_run(here: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """The folder of a run of the tiny scenario."""
+    assert main(["sim", "run", "s.toml", "--out", "r"]) == 0
+    capsys.readouterr()
+    return here / "r"
 
 
 @pytest.fixture(scope="session")

@@ -1,29 +1,43 @@
 """Kademlia's machine: back to back, what peers may do to it, and what it does for those who ask."""
 
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from vinecast.core.circle import simulated_ids
+from support.kademlia import (
+    BLOCK,
+    BLOCK_KEY,
+    KEEP_UP,
+    KEYS,
+    NAME,
+    SECOND,
+    TIME_OUT,
+    TIMEOUT,
+    blamed,
+    crowd,
+    do,
+    hear,
+    machine,
+    member,
+    nearest,
+    point,
+    reply,
+    said,
+    settle,
+)
 from vinecast.core.errors import InputError
-from vinecast.core.events import Blame, Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, Stop
+from vinecast.core.events import Blame, Count, PeerLost, Received, Send, SetTimer, Start, Stop
 from vinecast.core.events import TimerFired as Fired
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.kademlia import (
-    MESSAGES,
     Found,
     Kademlia,
     KademliaAnswer,
     KademliaConfig,
     KademliaFind,
     KademliaGoodbye,
-    KademliaPing,
-    KademliaPong,
     KademliaProvide,
     KademliaStore,
     KademliaStored,
@@ -31,105 +45,7 @@ from vinecast.protocols.kademlia import (
     key_of_point,
 )
 from vinecast.protocols.kademlia.keeping import FAULTS
-from vinecast.protocols.kademlia.messages import PEERS, PROVIDERS, VALUE
-from vinecast.protocols.kademlia.storage import Held
-
-SECOND = 1_000_000
-TIMEOUT = 250_000
-KEEP_UP, TIME_OUT = Fired("kademlia"), Fired("kademlia.timeout")
-KEYS = np.sort(simulated_ids(1, 40))
-BLOCK = b"a block"
-BLOCK_KEY = hashlib.sha256(BLOCK).digest()
-NAME = hashlib.sha256(b"a name").digest()
-
-
-class Numbered:
-    """A validator: ``name:`` and a number; the highest counts, 99 has expired, and 7 does after 100 s."""
-
-    def check(self, key: bytes, value: bytes, now_us: int) -> bool:
-        return key == NAME and value.startswith(b"name:") and value[5:].isdigit() and value != b"name:99"
-
-    def until_us(self, value: bytes) -> int:
-        return 100 * SECOND if value == b"name:7" else 1 << 62
-
-    def select(self, values: Sequence[bytes]) -> int:
-        return max(range(len(values)), key=lambda place: int(values[place][5:]))
-
-
-def machine(me: int, contacts: tuple[int, ...] = (), nodes: int = 40, **config: Any) -> Kademlia:
-    settings_ = KademliaConfig(**{"nearest": 4, "period_s": 1.0, "timeout_s": 0.25, **config})
-    made = Kademlia(settings_, 1, me, KEYS[:nodes], Numbered())
-    made.handle(Start(contacts), 0)
-    return made
-
-
-def member(me: int, *peers: int, **config: Any) -> Kademlia:
-    """A node that is alone, and then hears from some peers."""
-    made = machine(me, **config)
-    for peer in peers:
-        made.handle(Received(peer, KademliaPong(0)), 0)
-    return made
-
-
-def said(effects: list[Effect], kind: type) -> list[int]:
-    return [e.to for e in effects if isinstance(e, Send) and isinstance(e.message, kind)]
-
-
-def blamed(effects: list[Effect]) -> list[int]:
-    return [effect.peer for effect in effects if isinstance(effect, Blame)]
-
-
-def point(value: bytes) -> int:
-    """Where a block is."""
-    return int.from_bytes(hashlib.sha256(value).digest()[:8], "big")
-
-
-def reply(effects: list[Effect]) -> Any:
-    """The only message."""
-    (message,) = [effect.message for effect in effects if isinstance(effect, Send)]
-    return message
-
-
-def hear(node: Kademlia, sender: int, message: Any, now_us: int = 0) -> list[Effect]:
-    return node.handle(Received(sender, message), now_us)
-
-
-def settle(nodes: dict[int, Kademlia], effects: list[tuple[int, Effect]], now_us: int = 0) -> None:
-    """Deliver everything at once, and what comes of it."""
-    while effects:
-        sender, effect = effects.pop(0)
-        if isinstance(effect, Send) and effect.to in nodes:
-            effects += [(effect.to, e) for e in hear(nodes[effect.to], sender, effect.message, now_us)]
-
-
-def do(nodes: dict[int, Kademlia], me: int, effects: list[Effect], now_us: int = 0) -> Found:
-    """Carry an operation out; its result."""
-    settle(nodes, [(me, effect) for effect in effects], now_us)
-    (found,) = nodes[me].take_results()
-    return found
-
-
-def crowd(count: int, **config: Any) -> dict[int, Kademlia]:
-    """Nodes that joined one after the other."""
-    nodes: dict[int, Kademlia] = {}
-    for me in range(count):
-        nodes[me] = Kademlia(
-            KademliaConfig(**{"nearest": 4, "period_s": 1.0, "timeout_s": 0.25, **config}),
-            1,
-            me,
-            KEYS,
-            Numbered(),
-        )
-        started = nodes[me].handle(Start((me - 1,) if me else ()), 0)
-        settle(nodes, [(me, effect) for effect in started])
-        assert nodes[me].joined
-    return nodes
-
-
-def nearest(point_key: bytes, count: int, among: Sequence[int]) -> tuple[int, ...]:
-    point = int.from_bytes(point_key[:8], "big")
-    return tuple(sorted(among, key=lambda peer: int(KEYS[peer]) ^ point)[:count])
-
+from vinecast.protocols.kademlia.messages import PROVIDERS, VALUE
 
 # Joining.
 
@@ -438,167 +354,3 @@ def test_a_providers_number_that_changed_hands_is_nobodys() -> None:
         hear(node, peer, KademliaProvide(1, NAME))
     keys[2] += np.uint64(1)
     assert reply(hear(node, 1, KademliaFind(1, NAME, PROVIDERS))).providers == (1,)
-
-
-# Staying.
-
-
-def test_the_least_recently_seen_must_answer_to_stay() -> None:
-    row = [peer for peer in range(1, 40) if (int(KEYS[peer]) ^ int(KEYS[0])).bit_length() == 64]
-    node = member(0, *row[:4], probes=0)
-    assert said(hear(node, row[4], KademliaPing(1)), KademliaPing) == []  # all were heard from just now
-    asked = hear(node, row[4], KademliaPing(1), 2 * SECOND)
-    assert said(asked, KademliaPing) == [row[0]]
-    assert said(hear(node, row[5], KademliaPing(1), 2 * SECOND), KademliaPing) == []  # one at a time
-    hear(node, row[0], KademliaPong(max(node.requests.open)), 2 * SECOND)
-    assert node.buckets.rows[63] == [row[1], row[2], row[3], row[0]]
-    assert said(hear(node, row[5], KademliaPing(1), 2 * SECOND), KademliaPing) == [row[1]]
-    node.handle(TIME_OUT, 3 * SECOND)
-    node.handle(TIME_OUT, 4 * SECOND)
-    assert node.buckets.rows[63] == [row[2], row[3], row[0], row[5]]
-
-
-def test_a_round_pings_the_silent_and_looks_around() -> None:
-    node = member(0, *range(1, 6), probes=2, lookup_periods=2, nearest=8)
-    hear(node, 1, KademliaPong(0), 5 * SECOND)
-    first = node.handle(KEEP_UP, 5 * SECOND)
-    assert set(said(first, KademliaPing)) == {2, 3}
-    second = node.handle(KEEP_UP, 6 * SECOND)
-    assert not {2, 3} & set(said(second, KademliaPing))  # they have still to answer
-    own = key_of_point(int(KEYS[0]))
-    assert own in [
-        e.message.key for e in second if isinstance(e, Send) and isinstance(e.message, KademliaFind)
-    ]
-
-
-def test_a_bucket_that_nobody_looked_into_is_refreshed() -> None:
-    node = member(0, *range(1, 6), probes=0, lookup_periods=10, refresh_s=100.0)
-    node.handle(KEEP_UP, SECOND)
-    assert not node.tasks
-    node.handle(KEEP_UP, 200 * SECOND)
-    ((operation, key),) = node.tasks
-    assert operation == Operation.CLOSEST
-    row = (int.from_bytes(key[:8], "big") ^ int(KEYS[0])).bit_length() - 1
-    assert row >= node.buckets.depth
-
-
-# Values that live on.
-
-
-def test_a_holder_stores_again_what_nobody_else_did_and_only_then() -> None:
-    nodes = crowd(6, republish_s=100.0, expire_s=1000.0, nearest=3)
-    do(nodes, 0, nodes[0].put(BLOCK_KEY, BLOCK, 0))
-    nodes[0].forget(BLOCK_KEY)
-    holder = next(node for node in nodes.values() if node.storage.value(BLOCK_KEY))
-    held = holder.storage.value(BLOCK_KEY)
-    assert held is not None
-    assert 100 * SECOND <= held.due_us < 150 * SECOND
-    hear(holder, 1, KademliaStore(7, BLOCK_KEY, BLOCK, SECOND), 90 * SECOND)
-    assert held.due_us >= 190 * SECOND  # somebody else did
-    assert held.expires_us == 1000 * SECOND  # and it lives no shorter for that
-    holder.handle(KEEP_UP, 160 * SECOND)
-    assert (Operation.PUT, BLOCK_KEY) not in holder.tasks
-    holder.handle(KEEP_UP, 300 * SECOND)
-    assert (Operation.PUT, BLOCK_KEY) in holder.tasks
-    assert not holder.take_results()
-
-
-def test_storing_again_does_not_prolong_a_life() -> None:
-    node = member(3, 1, 2, nearest=2, republish_s=100.0, expire_s=1000.0)
-    hear(node, 1, KademliaStore(1, BLOCK_KEY, BLOCK, 10**15))
-    effects = node.handle(KEEP_UP, 400 * SECOND)
-    stores: list[Any] = []
-    while not stores:
-        finds = [e for e in effects if isinstance(e, Send) and isinstance(e.message, KademliaFind)]
-        effects = []
-        for find in finds:
-            assert isinstance(find.message, KademliaFind)
-            effects += hear(node, find.to, KademliaAnswer(find.message.number, ()), 400 * SECOND)
-        stores = [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, KademliaStore)]
-    assert {store.left_us for store in stores} == {600 * SECOND}
-    assert Count("kademlia.expired") in node.handle(KEEP_UP, 1000 * SECOND)
-    assert node.storage.records == 0
-
-
-def test_an_owner_renews_what_it_put_and_provides() -> None:
-    node = member(3, 1, republish_s=100.0, expire_s=1000.0)
-    node.put(BLOCK_KEY, BLOCK, 0)
-    node.provide(NAME, 0)
-    node.handle(Start((1,)), SECOND)
-    hear(node, 1, KademliaAnswer(max(node.requests.open), ()), SECOND)
-    node.handle(KEEP_UP, 2 * SECOND)  # what became of it before the restart it cannot know
-    assert {(Operation.PUT, BLOCK_KEY), (Operation.PROVIDE, NAME)} <= set(node.tasks)
-    node.tasks.clear()
-    node.handle(KEEP_UP, 400 * SECOND)
-    assert (Operation.PROVIDE, NAME) not in node.tasks
-    node.handle(KEEP_UP, 600 * SECOND)
-    assert {(Operation.PUT, BLOCK_KEY), (Operation.PROVIDE, NAME)} <= set(node.tasks)
-
-
-def test_a_value_that_is_not_true_any_longer_is_dropped_instead_of_stored_again() -> None:
-    node = member(3, 1, republish_s=100.0, expire_s=1000.0)
-    hear(node, 1, KademliaStore(1, NAME, b"name:1", SECOND * 500))
-    node._validator = None
-    node.handle(KEEP_UP, 200 * SECOND)
-    assert node.storage.records == 0
-
-
-def test_who_is_not_among_the_nearest_any_longer_gives_a_value_up_when_they_have_it() -> None:
-    nodes = crowd(30)
-    far = nodes[nearest(BLOCK_KEY, 30, range(30))[-1]]
-    far.storage.keep(Held(BLOCK_KEY, BLOCK, NOBODY, sender=1, expires_us=10**12))
-    settle(nodes, [(far.me, e) for e in far.handle(KEEP_UP, 200 * SECOND)], 200 * SECOND)
-    assert far.storage.value(BLOCK_KEY) is None
-    for peer in nearest(BLOCK_KEY, 4, range(30)):
-        assert nodes[peer].storage.value(BLOCK_KEY) is not None
-
-
-# Whatever peers send.
-
-numbers = st.integers(-3, 50) | st.integers(-(2**70), 2**70)
-peer_lists = st.lists(numbers, max_size=100).map(tuple)
-keys = st.sampled_from([NAME, BLOCK_KEY, key_of_point(7), b"", b"x" * 33]) | st.binary(max_size=40)
-values = st.sampled_from([b"", BLOCK, b"name:3", b"name:x", bytes(5000)]) | st.binary(max_size=20)
-messages = st.one_of(
-    st.builds(KademliaPing, numbers),
-    st.builds(KademliaPong, numbers),
-    st.builds(KademliaFind, numbers, keys, st.sampled_from([PEERS, VALUE, PROVIDERS, -1, 2**70])),
-    st.builds(KademliaAnswer, numbers, peer_lists, peer_lists, values),
-    st.builds(KademliaStore, numbers, keys, values, numbers),
-    st.builds(KademliaProvide, numbers, keys),
-    st.builds(KademliaStored, numbers, st.booleans()),
-    st.builds(KademliaGoodbye),
-)
-happenings = st.one_of(
-    st.builds(Received, st.integers(0, 39), messages),
-    st.sampled_from([KEEP_UP, TIME_OUT, Fired("kademlia.join"), Start((1, 2)), Stop()]),
-    st.builds(PeerLost, st.integers(-1, 50)),
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.lists(happenings, max_size=60))
-def test_whatever_peers_send_a_machine_lives_on_within_its_bounds(events: list[Event]) -> None:
-    config: dict[str, Any] = {"records_max": 5, "value_bytes_max": 1000, "providers_max": 2, "nearest": 3}
-    node = machine(0, (1, 2, 3), **config)
-    now_us = 0
-    for number, event in enumerate(events):
-        now_us += 100_000
-        if number == 5:
-            node.get(NAME, now_us)
-            node.providers(BLOCK_KEY, now_us)
-            node.put(BLOCK_KEY, BLOCK, now_us)
-        node.handle(event, now_us)
-        assert node.storage.records <= 5
-        assert all(len(row) <= 3 for row in [*node.buckets.rows, *node.buckets.spare])
-        assert 0 not in node.buckets.known
-        assert len(node.buckets.heard_us) == sum(map(len, [*node.buckets.rows, *node.buckets.spare]))
-        assert node.in_use <= set(range(40))
-        for found in node.take_results():
-            assert len(found.peers) <= 40
-            assert found.value in (b"", BLOCK) or found.key == NAME
-
-
-def test_messages_are_listed_and_have_kinds_of_their_own() -> None:
-    assert len({message.kind for message in MESSAGES}) == len(MESSAGES)
-    assert all(message.kind.startswith("kademlia.") for message in MESSAGES)
