@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from vinecast.node.runtime.config import NodeConfig
     from vinecast.node.storage.store import StoreConfig
     from vinecast.node.transport.interface import TransportConfig
-    from vinecast.peer.config import ViniferaSettings, VitisSettings
+    from vinecast.systems.vinifera.settings import ViniferaSettings
+    from vinecast.systems.vitis.settings import VitisSettings
 
 __version__ = VERSION
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from support.live import FAST, Village, live, take, until, village
+from support.own_frames import read_own
 from vinecast.core.errors import RemoteError
 from vinecast.core.machine import NOBODY
 from vinecast.lab.localnet.attacker import Attacker
@@ -22,18 +23,21 @@ from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.peer.identity import Identity, verify
 from vinecast.peer.limits.misbehaviour import BenignRefusal
-from vinecast.peer.routers import anycast_messages as wire
-from vinecast.peer.routers import poldercast
-from vinecast.peer.routers.anycast import REQUESTS_IN_HAND
-from vinecast.peer.table.peer_table import ME, PeerTable
+from vinecast.peer.table.peer_table import PeerTable
 from vinecast.peer.wire.codec import Codec
+from vinecast.peer.wire.frame_codec import FrameCodec
 from vinecast.peer.wire.handshake import MISBEHAVED
-from vinecast.peer.wire.messages import Entry, SystemFrame, decode, encode, make_card
+from vinecast.peer.wire.messages import SystemFrame, encode, make_card, system_frame
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.directed_walk import Walk
 from vinecast.protocols.gravity import GravityAsk, GravityLeave, GravityRefuse, GravityUpdate
 from vinecast.protocols.vicinity import VicinityConfig
+from vinecast.systems.common import anycast_messages as wire
 from vinecast.systems.common.anycast import AnycastFound, AnycastSeek
+from vinecast.systems.common.router import ME
+from vinecast.systems.common.wire import Entry
+from vinecast.systems.poldercast import router as poldercast
+from vinecast.systems.poldercast.router import REQUESTS_IN_HAND
 
 LIAR = make_identity()
 CARD = make_card(LIAR.sign, "test", LIAR.public, "127.0.0.1:9", 1, ("news",))
@@ -68,28 +72,25 @@ said = st.one_of(
 
 @given(said)
 def test_what_is_said_is_what_is_heard(message: Any) -> None:
-    codec = Codec(book_of(make_identity()))
-    frame = decode(wire.encode_own(wire.pack(codec, LIAR.id, message)))
-    assert isinstance(frame, SystemFrame)
-    assert wire.read(codec, LIAR.id, wire.decode_own(frame)) == message
+    codec = FrameCodec(wire.FRAMES, Codec(book_of(make_identity())))
+    frame = read_own(system_frame(codec.pack(LIAR.id, message)), wire.FRAMES)
+    assert codec.read(LIAR.id, frame) == message
 
 
 def test_an_answer_names_a_peer_by_its_card() -> None:
     one, other = make_identity(), make_identity()
     here, there = book_of(one), book_of(other)
-    speaks, listens = Codec(here), Codec(there)
+    speaks, listens = FrameCodec(wire.FRAMES, Codec(here)), FrameCodec(wire.FRAMES, Codec(there))
     third = here.meet(Entry(CARD, 0, b"", b""))
     for _ in range(2):  # the second time the card itself is not sent
-        frame = wire.pack(speaks, other.id, AnycastFound(2**64 - 1, third))
-        heard = wire.read(listens, one.id, frame)
+        frame = speaks.pack(other.id, AnycastFound(2**64 - 1, third))
+        heard = listens.read(one.id, frame)
         assert isinstance(heard, AnycastFound)
         assert heard.number == 2**64 - 1
         assert there.id_of(heard.peer) == LIAR.id
         assert there.topics_of(heard.peer) == ("news",)
     with pytest.raises(BenignRefusal):
-        wire.read(Codec(book_of(make_identity())), one.id, frame)
-    with pytest.raises(TypeError):
-        wire.pack(speaks, other.id, heard.__class__)  # type: ignore[arg-type]
+        FrameCodec(wire.FRAMES, Codec(book_of(make_identity()))).read(one.id, frame)
 
 
 @pytest.mark.parametrize(
@@ -106,10 +107,9 @@ def test_an_answer_names_a_peer_by_its_card() -> None:
     ],
 )
 def test_what_is_out_of_bounds_is_refused(value: Any) -> None:
-    frame = decode(encode(SystemFrame(Raw(msgspec.msgpack.encode(value)))))
-    assert isinstance(frame, SystemFrame)
+    frame = encode(SystemFrame(Raw(msgspec.msgpack.encode(value))))
     with pytest.raises(RemoteError, match="malformed message"):
-        wire.decode_own(frame)
+        read_own(frame, wire.FRAMES)
 
 
 # Finding.
@@ -271,7 +271,7 @@ said_by_liars: st.SearchStrategy[Any] = st.one_of(
     st.builds(wire.FoundSubscriber, words, st.just(Entry(CARD, 0, b"", b""))),
     st.sampled_from([wire.AskHome(), wire.RefuseHome(), wire.LeaveHome()]),
 )
-frames = said_by_liars.map(wire.encode_own)
+frames = said_by_liars.map(system_frame)
 
 
 @pytest.mark.parametrize("shape", ["absurd", "any"])
@@ -324,8 +324,8 @@ def test_full_foreign_and_stale_filters_over_real_sockets() -> None:
             await stranger.send(stranger.introduction())
             await until(lambda: victim._driver.peer_table.number_of(stranger.identity.id) != NOBODY)
 
-            async def send(*frames: wire.AnycastFrame) -> None:
-                await stranger.send(*map(wire.encode_own, frames))
+            async def send(*frames: msgspec.Struct) -> None:
+                await stranger.send(*map(system_frame, frames))
 
             await send(wire.Home(1, 0, b"\xff" * wire.HOME_BYTES_MAX))
             await until(lambda: counters["gravity.too full"] == 1)
@@ -357,7 +357,7 @@ def test_walks_without_end_go_nowhere_and_their_sender_is_shunned() -> None:
             await stranger.send(stranger.introduction())
             await until(lambda: victim._driver.peer_table.number_of(stranger.identity.id) != NOBODY)
             seeks = [
-                wire.encode_own(wire.SeekSubscriber(5, b"", 24, -1, n)) for n in range(4 * REQUESTS_IN_HAND)
+                system_frame(wire.SeekSubscriber(5, b"", 24, -1, n)) for n in range(4 * REQUESTS_IN_HAND)
             ]
             while await stranger.send(*seeks):
                 pass

@@ -32,18 +32,11 @@ from vinecast.peer.limits.misbehaviour import (
     TOO_MUCH_GOSSIP,
     Misbehaviour,
 )
-from vinecast.peer.table.peer_table import CHECKED_A_TELLER, ME, TOPICS_A_CHECK, TOPICS_EACH, PeerTable
+from vinecast.peer.table.peer_table import CHECKED_A_TELLER, TOPICS_A_CHECK, TOPICS_EACH, PeerTable
 from vinecast.peer.wire.frames import FrameKind, control, pack_head
 from vinecast.peer.wire.handshake import MISBEHAVED
 from vinecast.peer.wire.messages import (
-    AGE_MAX,
-    CYCLE_MAX,
     EVENTS_MAX,
-    HOPS_MAX,
-    VERSION_MAX,
-    Card,
-    CardReference,
-    Entry,
     EventFrame,
     Gossip,
     Introduction,
@@ -51,6 +44,8 @@ from vinecast.peer.wire.messages import (
     encode,
     make_card,
 )
+from vinecast.systems.common.router import ME
+from vinecast.systems.common.wire import AGE_MAX, CYCLE_MAX, HOPS_MAX, VERSION_MAX, Card, CardReference, Entry
 
 CALM = replace(FAST, period_s=0.2)
 """Cycles long enough for a flood to happen in one."""

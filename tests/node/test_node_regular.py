@@ -10,7 +10,7 @@ from vinecast.node.api.node import Node
 from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.storage.identity_file import load_or_make_identity
 from vinecast.node.storage.store import Store
-from vinecast.peer.table.peer_table import ME
+from vinecast.systems.common.router import ME
 from vinecast.systems.poldercast_regular.machine import PolderCastRegular
 
 DAY = NodeConfig(period_s=0.05, regularity="day")

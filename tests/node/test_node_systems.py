@@ -1,7 +1,6 @@
 """The system of a live node: named by its configuration, one interface for all, and nobody mixes them."""
 
 import asyncio
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,11 @@ from vinecast.node.api.node import Node
 from vinecast.node.api.settings import resolve, to_toml
 from vinecast.node.api.subscription import Event
 from vinecast.node.runtime.config import NodeConfig
-from vinecast.peer.routers.router import SYSTEMS
-from vinecast.peer.table.peer_table import ME
+from vinecast.systems.common.router import ME
+from vinecast.systems.registry import LIVE_SYSTEMS, SYSTEMS
 
 TREES = NodeConfig(period_s=FAST.period_s, system="pulsarcast")
-every_system = pytest.mark.parametrize("system", SYSTEMS)
+every_system = pytest.mark.parametrize("system", LIVE_SYSTEMS)
 
 
 def payloads(events: list[Event]) -> list[bytes]:
@@ -37,7 +36,7 @@ def in_tree(node: Node, topic: str) -> bool:
 
 
 def test_an_unknown_system_is_one_sentence_that_says_what_there_is() -> None:
-    offered = ", ".join(f'"{name}"' for name in SYSTEMS)
+    offered = ", ".join(f'"{name}"' for name in LIVE_SYSTEMS)
     sentence = f'system must be one of {offered}, not "carrier pigeons"'
     with pytest.raises(InputError) as caught:
         NodeConfig(system="carrier pigeons")
@@ -60,17 +59,16 @@ def test_every_entry_makes_what_the_driver_needs(system: str) -> None:
     async def main() -> None:
         async with village(1, config=NodeConfig(period_s=0.05, system=system)) as found:
             driver = found.nodes[0]._driver
-            assert type(driver.system).__module__ == SYSTEMS[system]
-            assert import_module(SYSTEMS[system]).make
+            assert driver.system.row is SYSTEMS[system].live
             assert driver.system.knows_nobody()
-            assert driver.system.carrier.machine is driver.machine
-            for timer in {driver.system.first_timer, driver.system.last_timer}:
-                assert driver.system.partner_of(timer) == NOBODY
+            assert driver.system.router.machine is driver.machine
+            for timer in {driver.system.row.first_timer, driver.system.row.last_timer}:
+                assert driver.system.router.partner_of(timer) == NOBODY
 
     live(main())
 
 
-@pytest.mark.parametrize("other", sorted(SYSTEMS.keys() - {"poldercast"}))
+@pytest.mark.parametrize("other", sorted(set(LIVE_SYSTEMS) - {"poldercast"}))
 @pytest.mark.parametrize("sockets", [False, True])
 def test_nodes_of_different_systems_refuse_each_other_and_say_why(sockets: bool, other: str) -> None:
     async def main() -> None:

@@ -25,11 +25,11 @@ from vinecast.node.api.node import Node
 from vinecast.node.api.settings import resolve, to_toml
 from vinecast.node.api.subscription import Event, Subscription
 from vinecast.node.runtime.config import NodeConfig
-from vinecast.peer.config import ViniferaSettings
-from vinecast.peer.routers.vinifera import vinifera_config
 from vinecast.peer.streams.replicas import replica_key
-from vinecast.peer.table.peer_table import ME
 from vinecast.protocols.kademlia import point_of
+from vinecast.systems.common.router import ME
+from vinecast.systems.vinifera.router import vinifera_config
+from vinecast.systems.vinifera.settings import ViniferaSettings
 
 VINIFERA = NodeConfig(period_s=0.1, system="vinifera")
 STILL = replace(VINIFERA, vinifera=ViniferaSettings(beta=0))

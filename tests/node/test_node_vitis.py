@@ -13,11 +13,11 @@ from vinecast.node.api.node import Node
 from vinecast.node.api.settings import resolve, to_toml
 from vinecast.node.api.subscription import Subscription
 from vinecast.node.runtime.config import NodeConfig
-from vinecast.peer.config import VitisSettings
 from vinecast.peer.event_cache import EventCache
-from vinecast.peer.routers.vitis import vitis_config
-from vinecast.peer.table.peer_table import ME
 from vinecast.peer.wire.batcher import EncodedEvent
+from vinecast.systems.common.router import ME
+from vinecast.systems.vitis.router import vitis_config
+from vinecast.systems.vitis.settings import VitisSettings
 
 VITIS = NodeConfig(period_s=0.05, system="vitis")
 SPARSE = NodeConfig(period_s=0.2, system="vitis", vitis=VitisSettings(table_size=4))

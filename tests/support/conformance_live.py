@@ -20,13 +20,14 @@ from vinecast.node.api.node import Node
 from vinecast.node.api.subscription import Subscription
 from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.runtime.driver import Driver
-from vinecast.peer.config import ViniferaSettings, VitisSettings
 from vinecast.peer.identity import Identity
 from vinecast.peer.streams.replicas import replica_key
-from vinecast.peer.table.peer_table import ME
 from vinecast.protocols.kademlia import point_of
 from vinecast.protocols.order_ring import next_hop
 from vinecast.sim.workload.subscriptions import Subscriptions
+from vinecast.systems.common.router import ME
+from vinecast.systems.vinifera.settings import ViniferaSettings
+from vinecast.systems.vitis.settings import VitisSettings
 
 UNWANTED = "refused: event on a topic that is not subscribed to"
 
@@ -159,7 +160,7 @@ class LiveTrial(AnyTrial):
         """Whether what a node believes of those in its views is so."""
         peer_table = node._driver.peer_table
         truth = {other.id: tuple(other.topics()) for other in self._village.nodes}
-        peers = node._driver.system.in_use() - {ME}
+        peers = node._driver.system.router.in_use() - {ME}
         return all(peer_table.topics_of(peer) == truth[peer_table.id_of(peer)] for peer in peers)
 
     def _is_complete(self, topic: int) -> bool:

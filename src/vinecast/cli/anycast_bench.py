@@ -29,7 +29,6 @@ def bench_anycast(arguments: argparse.Namespace) -> int:
     """Measure, and print the table."""
     with need("vinecast bench anycast", "sim"):
         from vinecast.lab.bench.anycast import QUICK, AnycastSizes, bench_anycast
-        from vinecast.peer.routers.anycast_messages import upkeep_bytes
 
     usual = asdict(QUICK if arguments.quick else AnycastSizes())
     sizes = AnycastSizes(**{option: getattr(arguments, option) or value for option, value in usual.items()})
@@ -37,6 +36,6 @@ def bench_anycast(arguments: argparse.Namespace) -> int:
     for option, value in asdict(sizes).items():
         title += f" --{option} {value}"
     with progress("bench", 0) as tell:
-        results = list(bench_anycast(sizes, upkeep_bytes, lambda text: tell(0, text)))
+        results = list(bench_anycast(sizes, lambda text: tell(0, text)))
     print_results(results, title, arguments.json, arguments.markdown)
     return 0

@@ -197,8 +197,8 @@ def _compare(network: "LocalNetwork", summary: dict[str, Any]) -> dict[str, Any]
     from dataclasses import asdict
 
     from vinecast.lab.localnet.network import CONTACTS
-    from vinecast.peer.routers.poldercast import poldercast_config
     from vinecast.sim.scenario.live_comparison import Publication, run_comparison
+    from vinecast.systems.poldercast.router import poldercast_config
 
     members, judged = network.tally.members, network.tally.judged
     begin_s = min((event.at_s for event in judged), default=0.0)

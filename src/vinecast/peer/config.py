@@ -5,72 +5,23 @@ from dataclasses import dataclass, field
 from vinecast.core.arrays.regularity import DAY_S, WEEK_S
 from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
-from vinecast.peer.routers.router import SYSTEMS
+from vinecast.peer.streams.replicas import table_config
+from vinecast.protocols.kademlia import KademliaConfig
 from vinecast.protocols.regularity import RegularityConfig
 from vinecast.systems.poldercast.config import SHORTCUTS
+from vinecast.systems.registry import LIVE_SYSTEMS, live_system
+from vinecast.systems.vinifera.settings import ViniferaSettings
+from vinecast.systems.vitis.settings import VitisSettings
 
 CYCLES = {"day": DAY_S, "week": WEEK_S}
 """Cycles of recurring behaviour, in seconds; a slot is an hour."""
-PATIENCE_PERIODS = 4
-"""Periods that a partner may take for its answer (ours); until then it counts as a neighbour."""
-
-
-TABLE_MAX = 128
-"""Entries of a live table at the most (ours): a message has room for all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class VitisSettings:
-    """What can be set for Vitis: S2's parameters."""
-
-    table_size: int = limited(15, at_least=4, at_most=TABLE_MAX)
-    """Entries in the routing table, however many topics the node has (S2 §3.6.1: 15)."""
-    long_links: int = limited(1, at_least=0, at_most=TABLE_MAX - 2)
-    """Those of them at random distances, besides the two of the ring (S2 §3.6.2: one)."""
-    gateway_hops: int = limited(5, at_least=1, at_most=64)
-    """A gateway speaks for nodes so many hops away, at the most (S2 §3.6.1: d = 5)."""
-    pull_timeout_s: float = limited(1.0, at_least=0.01, at_most=60.0)
-    """Seconds after which an event is asked for elsewhere."""
-
-    def __post_init__(self) -> None:
-        check(self)
-        if self.long_links + 2 > self.table_size:
-            raise InputError(
-                f"long_links + 2 must be at most table_size ({self.table_size}), not {self.long_links + 2}"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class ViniferaSettings:
-    """What can be set for Vinifera: S2's parameters."""
-
-    table_size: int = limited(15, at_least=4, at_most=TABLE_MAX)
-    """Entries in the routing table, however many filters the node has (S2 §4.6.2: ten)."""
-    long_links: int = limited(4, at_least=0, at_most=TABLE_MAX - 2)
-    """Those of them at random distances, besides the two of the ring (S2 §4.6.2: none; then ways are long in
-    large networks)."""
-    beta: int = limited(4, at_least=0, at_most=1_000_000)
-    """How many times as much to do a node's successor must have for the node to move towards it; 0: nodes
-    never move."""
-    to_friends: bool = True
-    """Whether who wants an event also sends it to the neighbours that want it, as far as it knows: it is
-    faster, and little is lost while nodes come and go, for more copies."""
-    requests: int = limited(65_536, at_least=64, at_most=1 << 24)
-    """Requests of others that the node has room for."""
-
-    def __post_init__(self) -> None:
-        check(self)
-        if self.long_links + 2 > self.table_size:
-            raise InputError(
-                f"long_links + 2 must be at most table_size ({self.table_size}), not {self.long_links + 2}"
-            )
 
 
 @dataclass(frozen=True, slots=True)
 class PeerConfig:
     """What can be set of a peer. The defaults are ours, and fit some hundreds of nodes on one network."""
 
-    system: str = limited("poldercast", one_of=tuple(SYSTEMS))
+    system: str = limited("poldercast", one_of=LIVE_SYSTEMS)
     """What carries events: PolderCast's rings, PulsarCast's trees, Vitis' clusters and relay paths, or
     Vinifera's ways of content. Nodes of another system are refused."""
     period_s: float = limited(1.0, at_least=0.01, at_most=3600.0)
@@ -123,9 +74,19 @@ class PeerConfig:
             raise InputError(f'regularity = "{self.regularity}" needs system = "poldercast"')
 
     @property
+    def row(self) -> str:
+        """The name of the row of the node's system: PolderCast with regular rings has one of its own."""
+        return self.system if self.regularity == "off" else "poldercast_regular"
+
+    @property
     def unmet(self) -> int:
-        """Numbers for peers of whom only the name is known: Vitis' gateways may be far away."""
-        return self.peers if self.system == "vitis" else 0
+        """Numbers for peers of whom only the name is known, in systems that need some."""
+        return self.peers if live_system(self.row).names_peers else 0
+
+    @property
+    def table(self) -> KademliaConfig:
+        """Kademlia's settings."""
+        return table_config(self.period_s, self.replicas)
 
     @property
     def slotting(self) -> RegularityConfig | None:

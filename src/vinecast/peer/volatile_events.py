@@ -14,12 +14,13 @@ from vinecast.core.log.blocks import cid_of
 from vinecast.peer.event_cache import EventCache
 from vinecast.peer.limits.misbehaviour import BenignRefusal
 from vinecast.peer.limits.replay_window import ReplayWindow
-from vinecast.peer.routers.router import Router
+from vinecast.peer.routing import Routing
 from vinecast.peer.table.peer_table import PeerTable
 from vinecast.peer.wire.batcher import Batcher, EncodedEvent
-from vinecast.peer.wire.event_encoding import UNKNOWN_FORM
 from vinecast.peer.wire.messages import EventFrame
 from vinecast.systems.common.notices import Pull
+
+UNKNOWN_FORM = "events in a message of another system"
 
 
 class EventHost(Protocol):
@@ -51,17 +52,17 @@ class VolatileEvents:
     def __init__(
         self,
         host: EventHost,
-        system: Router,
+        system: Routing,
         peer_table: PeerTable,
         checker: SignatureChecker,
         deliver: Callable[[SignedEvent, int], None],
     ) -> None:
-        self._host, self._system, self._machine, self._peer_table = host, system, system.machine, peer_table
+        self._host, self._system, self._peer_table = host, system, peer_table
         self._event_encoding = system.event_encoding
         self._checker, self._deliver = checker, deliver
         self.replays = ReplayWindow()
         self._batcher = Batcher(host.send_frame)
-        self._at_hand = EventCache() if system.pulls else None
+        self._at_hand = EventCache() if system.row.pulls is not None else None
 
     def publish(self, hand: Iterable[SignedEvent]) -> list[int]:
         """Send events of one's own on their way; how many peers each was handed to, or told of."""
@@ -74,7 +75,7 @@ class VolatileEvents:
                 if number is None:
                     self._host.counters["dropped: too many topics"] += 1
                     continue
-                self._system.carrier.publishes(signed)
+                self._system.publishes(signed)
                 try:
                     self._handle(signed, encoded, Publish(number, signed.number))
                 finally:
@@ -119,7 +120,7 @@ class VolatileEvents:
         )  # nobody yet, if the event overtook the sender's introduction
         cid = cid_of(block)
         number = event_number(cid)
-        if self._system.has_seen(number):
+        if self._system.is_of_no_use(number):
             self._host.counters["events received again"] += 1
             return
         signed = read_signed_event(block, cid, signature)
@@ -132,7 +133,7 @@ class VolatileEvents:
         if not self._checker.holds(signed):
             raise RemoteError("forged event")
         is_new = self.replays.is_new(signed.record.publisher, signed.record.sequence)
-        if not is_new and not self._system.may_come_again(topic, number):
+        if not is_new and not self._system.may_come_again(number, topic):
             raise BenignRefusal("event replayed")
         event = Received(sender, self._event_encoding.read(form, topic, signed, hops))
         self._handle(signed, EncodedEvent(block, signature), event)
@@ -142,7 +143,7 @@ class VolatileEvents:
         form_of = self._event_encoding.form_of
         if self._at_hand is not None:
             self._at_hand.put(signed, encoded)
-        for effect in self._machine.handle(event, self._host.now_us()):
+        for effect in self._system.handle(event, self._host.now_us()):
             match effect:
                 case Send(to, message, otherwise) if (form := form_of(message)) is not None:
                     carried: Any = message

@@ -1,42 +1,56 @@
 """The systems by name: a further one is a folder with a row, and a line here.
 
 Every system is built over the profiles of its population (core/arrays/profiles.py); one without topics takes
-from them how many peers there are and no more.
+from them how many peers there are and no more. A row is loaded when it is asked for.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
-from vinecast.systems.common.row import System
-from vinecast.systems.cyclon.row import ROW as CYCLON
-from vinecast.systems.direct.row import ROW as DIRECT
-from vinecast.systems.ferry.row import ROW as FERRY
-from vinecast.systems.flooding.row import ROW as FLOODING
-from vinecast.systems.grid.row import ROW as GRID
-from vinecast.systems.opt.row import ROW as OPT
-from vinecast.systems.poldercast.row import ROW as POLDERCAST
-from vinecast.systems.poldercast_regular.row import ROW as POLDERCAST_REGULAR
-from vinecast.systems.pulsarcast.row import ROW as PULSARCAST
-from vinecast.systems.quasar.row import ROW as QUASAR
-from vinecast.systems.rvr.row import ROW as RVR
-from vinecast.systems.scribe.row import ROW as SCRIBE
-from vinecast.systems.tman_sweep.sweep import TManSweep
-from vinecast.systems.vinifera.row import ROW as VINIFERA
-from vinecast.systems.vitis.row import ROW as VITIS
+from vinecast.systems.common.row import LiveSystem, System
 
-SYSTEMS: Mapping[str, System] = {
-    "cyclon": CYCLON,
-    "poldercast": POLDERCAST,
-    "poldercast_regular": POLDERCAST_REGULAR,
-    "grid": GRID,
-    "pulsarcast": PULSARCAST,
-    "scribe": SCRIBE,
-    "flooding": FLOODING,
-    "vitis": replace(VITIS, sweep=TManSweep),
-    "rvr": replace(RVR, sweep=TManSweep),
-    "opt": replace(OPT, sweep=TManSweep),
-    "vinifera": VINIFERA,
-    "ferry": FERRY,
-    "quasar": QUASAR,
-    "direct": DIRECT,
+_IS_LIVE = {
+    "cyclon": False,
+    "poldercast": True,
+    "poldercast_regular": False,
+    "grid": False,
+    "pulsarcast": True,
+    "scribe": False,
+    "flooding": False,
+    "vitis": True,
+    "rvr": False,
+    "opt": False,
+    "vinifera": True,
+    "ferry": False,
+    "quasar": False,
+    "direct": False,
 }
+"""Name → whether a live node can run it."""
+
+LIVE_SYSTEMS = tuple(name for name, is_live in _IS_LIVE.items() if is_live)
+
+
+class _Rows(Mapping[str, System]):
+    """The rows, each loaded when it is first asked for."""
+
+    def __getitem__(self, name: str) -> System:
+        if name not in _IS_LIVE:
+            raise KeyError(name)
+        row: System = import_module(f"vinecast.systems.{name}.row").ROW
+        return row
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_IS_LIVE)
+
+    def __len__(self) -> int:
+        return len(_IS_LIVE)
+
+
+SYSTEMS: Mapping[str, System] = _Rows()
+
+
+def live_system(name: str) -> LiveSystem:
+    """How a live node runs a system that it can run."""
+    live = SYSTEMS[name].live
+    assert live is not None
+    return live

@@ -13,8 +13,8 @@ from vinecast.core.log.batch_signature import sign_events
 from vinecast.core.log.event_record import EventRecord
 from vinecast.node.api.node import Node
 from vinecast.node.storage.identity_file import make_identity
-from vinecast.peer.table.peer_table import ME
 from vinecast.peer.wire.messages import EventFrame, encode
+from vinecast.systems.common.router import ME
 
 BOTH = pytest.mark.parametrize("sockets", [False, True], ids=["memory", "sockets"])
 

@@ -11,7 +11,10 @@ from support.content import SCHEMA
 from support.live import live, settled, take, until, village
 from support.paths import DOCS
 from vinecast.core.content.filters import FilterSet, everything
+from vinecast.core.content.filters_index import INDEXED_FROM
 from vinecast.core.content.filters_text import parse_filter, parse_filter_set
+from vinecast.core.content.names import SCHEMA as HEADER
+from vinecast.core.content.names import digest_of
 from vinecast.core.content.schemas import Attribute, Schema
 from vinecast.core.content.schemas_text import parse_schema
 from vinecast.core.draws import below, stream
@@ -23,9 +26,6 @@ from vinecast.node.api.content import ANOTHER_SCHEMA, NOT_ALLOWED, SchemaDesk, a
 from vinecast.node.api.node import Node
 from vinecast.node.api.subscription import Event
 from vinecast.node.api.sync import SyncNode
-from vinecast.peer.content.index import INDEXED_FROM
-from vinecast.peer.content.names import SCHEMA as HEADER
-from vinecast.peer.content.names import digest_of
 
 CHEAP = 'price < 10 and order = "buy"'
 

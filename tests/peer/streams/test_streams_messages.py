@@ -18,7 +18,7 @@ from vinecast.peer.limits.misbehaviour import FAULTS_A_CYCLE
 from vinecast.peer.limits.rate_limit import A_SECOND, IN_HAND, PEERS_MAX, RateLimit
 from vinecast.peer.streams import messages as wire
 from vinecast.peer.streams.codec import pack_events, pack_stream, read_stream
-from vinecast.peer.wire.messages import Entry, StreamFrame, decode, encode, make_card
+from vinecast.peer.wire.messages import StreamFrame, decode, encode, make_card
 from vinecast.protocols.streams import (
     StreamAck,
     StreamEvents,
@@ -30,6 +30,7 @@ from vinecast.protocols.streams import (
     StreamStatus,
     StreamWant,
 )
+from vinecast.systems.common.wire import Entry
 
 EVENTS = chain(5)
 CIDS = tuple(event.cid for event in EVENTS)

@@ -12,21 +12,14 @@ from vinecast.core.machine import NOBODY
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.peer.identity import verify
 from vinecast.peer.limits.replay_window import ReplayWindow
-from vinecast.peer.routers.poldercast import GOSSIP
-from vinecast.peer.table.peer_table import CHECKED_A_CYCLE, ME, TOPICS_EACH, PeerTable
+from vinecast.peer.table.peer_table import CHECKED_A_CYCLE, TOPICS_EACH, PeerTable
 from vinecast.peer.wire.codec import Codec
-from vinecast.peer.wire.messages import (
-    Card,
-    CardReference,
-    Entry,
-    EventFrame,
-    Gossip,
-    decode,
-    encode,
-    make_card,
-)
+from vinecast.peer.wire.messages import EventFrame, Gossip, decode, encode, make_card
 from vinecast.protocols.cyclon.machine import CyclonRequest
 from vinecast.protocols.rings import RingsAnswer
+from vinecast.systems.common.router import ME
+from vinecast.systems.common.wire import Card, CardReference, Entry
+from vinecast.systems.registry import live_system
 
 NETWORK = "test"
 PEOPLE = [make_identity() for _ in range(12)]
@@ -211,6 +204,9 @@ def test_publishers_heard_of_last_are_remembered() -> None:
 
 
 # The codec.
+
+
+GOSSIP = {message.kind: message for message in live_system("poldercast_regular").gossip}
 
 
 def pair() -> tuple[PeerTable, Codec, PeerTable, Codec]:

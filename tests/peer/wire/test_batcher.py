@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from vinecast.core.machine import NOBODY
 from vinecast.peer.wire.batcher import HAND_BYTES, Batcher, EncodedEvent, cuts, event_frame
-from vinecast.peer.wire.messages import EVENTS_MAX, HOPS_MAX, EventFrame, decode
+from vinecast.peer.wire.messages import EVENTS_MAX, EventFrame, decode
+from vinecast.systems.common.wire import HOPS_MAX
 
 sizes = st.sampled_from((1, 300, HAND_BYTES // 3, HAND_BYTES - 68, HAND_BYTES, 10 * HAND_BYTES))
 

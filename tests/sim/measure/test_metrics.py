@@ -12,7 +12,6 @@ from vinecast.sim.measure.metrics import (
     dissemination_stats,
     reach_of,
     relays,
-    ring_degree,
     ring_state,
     ring_targets,
 )
@@ -180,7 +179,7 @@ def test_missing_links_by_class() -> None:
 
 
 def test_the_ring_degree_counts_a_neighbour_once() -> None:
-    assert ring_degree(closed()).tolist() == [2, 2, 2, 0]
+    assert closed().degrees().tolist() == [2, 2, 2, 0]
 
 
 def test_means_of_classes() -> None:

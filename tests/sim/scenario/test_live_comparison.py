@@ -6,8 +6,8 @@ import pytest
 
 from vinecast.core.errors import InputError
 from vinecast.node.runtime.config import NodeConfig
-from vinecast.peer.routers.poldercast import poldercast_config
 from vinecast.sim.scenario.live_comparison import Publication, run_comparison
+from vinecast.systems.poldercast.router import poldercast_config
 
 CONFIG = poldercast_config(NodeConfig(period_s=0.5))
 DRAW = random.Random(7)

@@ -9,6 +9,7 @@ import pytest
 
 from support.scenarios import BASE, EVENT, TOPICS, fault, network, reason
 from vinecast.sim.scenario.scenario import resolve
+from vinecast.systems.cyclon import row as cyclon_row
 from vinecast.systems.registry import SYSTEMS
 
 
@@ -249,7 +250,7 @@ def test_a_line_break_does_not_break_the_sentence(tables: dict[str, Any]) -> Non
 
 
 def test_a_sweep_is_only_for_systems_that_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SYSTEMS, "cyclon", dataclasses.replace(SYSTEMS["cyclon"], sweep=None))
+    monkeypatch.setattr(cyclon_row, "ROW", dataclasses.replace(SYSTEMS["cyclon"], sweep_of=""))
     assert reason(BASE) == 'engine = "sweep" is not offered by cyclon; use engine = "event"'
     assert resolve(EVENT, Path()).scenario.engine == "event"
 

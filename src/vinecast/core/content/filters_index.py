@@ -18,13 +18,14 @@ exactly what a scan over all filters finds.
 
 import heapq
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.content.filters import Filter, box_of, in_box
-from vinecast.core.content.schemas import KEY_MAX, STRING, Event, Keys, Schema, Value
+from vinecast.core.content.filters import Filter, box_of, in_box, make_filter
+from vinecast.core.content.schemas import KEY_MAX, STRING, Attribute, Event, Keys, Schema, Value
 from vinecast.core.errors import InputError
 from vinecast.core.rule import WORD_MASK, inner_rule, rule, word
 
@@ -32,6 +33,14 @@ BUCKETS_MAX = 256
 """Of one attribute (ours)."""
 _ROOM = 64
 """For filters at the beginning: one word of bits. Until they are more there is one bucket."""
+
+INDEXED_FROM = 64
+"""Filters of a schema from which on a node has an index (ours)."""
+
+WhenCompiled = Callable[[Callable[[], None]], None]
+"""Calls something once the index's rules are compiled: at once, or later. Compiling takes seconds the first
+time on a machine; a node has it done beside its loop, and until then filters are looked at one by one, which
+finds the same."""
 
 Bits = NDArray[np.uint64]
 """[attribute, bucket, word]"""
@@ -268,3 +277,13 @@ def _choose_cuts(low: Keys, high: Keys, count: int) -> Keys:
         ends.sort()
         cuts = np.unique(ends[np.arange(1, count + 1) * ends.size // (count + 1)])
     return cuts
+
+
+def compile_index() -> None:
+    """Have the index's rules compiled, or loaded, by a use of all of them."""
+    schema = Schema("none", (Attribute("x", "number", 0, 1),))
+    index = FilterIndex(schema)
+    for number in range(INDEXED_FROM + 2):
+        index.insert(make_filter(schema, {"x": (number / 1000, 1)}))
+    index.remove(0)
+    index.match((0.5,))

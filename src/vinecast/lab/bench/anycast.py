@@ -2,7 +2,7 @@
 search has to go for a topic with a single subscriber.
 
 The nodes are Cyclon's with anycast above it, as in PolderCast, whose other views would only help; periods are
-those of a live node. Messages are weighed as they travel: ``weigh`` gives the bytes of a frame.
+those of a live node. Messages are weighed as they travel.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,13 +17,15 @@ from vinecast.core.errors import InputError
 from vinecast.core.events import Effect, Event, Message, Received, Start, TimerFired
 from vinecast.core.machine import NOBODY, SECOND_US
 from vinecast.lab.bench.sim import SEED, Result, at_most
+from vinecast.peer.wire.messages import system_frame
 from vinecast.protocols.cyclon import Cyclon, CyclonAnswer, CyclonConfig, CyclonRequest
 from vinecast.protocols.cyclon.machine import TIMER
-from vinecast.protocols.gravity import GravityConfig
+from vinecast.protocols.gravity import GravityConfig, GravityUpdate
 from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig
 from vinecast.sim.workload.subscriptions import subscribe
 from vinecast.systems.common.anycast import Anycast, AnycastConfig, AnycastSeek
+from vinecast.systems.common.anycast_messages import Home
 
 STATE_KB, UPKEEP_KB = 25.0, 5.0
 """Filters of a node, and what it sends a second (ours)."""
@@ -34,7 +36,17 @@ WARM_S, MEASURED_S = 45, 30  # ours: filters have come as far as they go; three 
 CONTACTS = 5
 APART_S = 0.1  # ours: from one search to the next
 
+AROUND = 4 + 22
+"""Bytes around every frame: its length and kind, and what TLS 1.3 adds to a record."""
+
 _DRAWS = purpose("bench.anycast")
+
+
+def upkeep_bytes(message: Message) -> int:
+    """What a message costs that keeps filters up, frame and all; 0 for any other."""
+    if not isinstance(message, GravityUpdate):
+        return 0
+    return AROUND + len(system_frame(Home(message.version, message.base, message.data)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +65,6 @@ class AnycastSizes:
 
 
 QUICK = AnycastSizes(nodes=60, searches=10)
-
-Weigh = Callable[[Message], int]
-"""Message → the bytes of its frame; 0 for one that is not weighed."""
 
 
 class Finder:
@@ -89,7 +98,7 @@ class Finder:
 class AnycastPopulation:
     """Nodes whose filters have settled."""
 
-    def __init__(self, sizes: AnycastSizes, config: AnycastConfig, weigh: Weigh) -> None:
+    def __init__(self, sizes: AnycastSizes, config: AnycastConfig) -> None:
         nodes, rare = sizes.nodes, sizes.searches
         self.sizes = sizes
         self.rare = np.arange(rare) % nodes  # numbers say nothing: ids are random
@@ -99,7 +108,6 @@ class AnycastPopulation:
         self.profiles = Profiles.simulated(SEED, found.start, found.topics, found.topic_count)
         self.bytes: NDArray[np.int64] = np.zeros(nodes, dtype=np.int64)
         self.walked = 0
-        self._weigh = weigh
         self.engine = EventEngine(
             lambda node: Finder(config, node, self.profiles), nodes, SEED,
             Network(NetworkConfig(latency_ms=LATENCY_MS), SEED, nodes), on_send=self._note,
@@ -114,7 +122,7 @@ class AnycastPopulation:
         if isinstance(message, AnycastSeek):
             self.walked += 1
         else:
-            self.bytes[sender] += self._weigh(message)
+            self.bytes[sender] += upkeep_bytes(message)
 
     def run(self, seconds: float) -> None:
         """Let time pass."""
@@ -164,14 +172,14 @@ def _key(part: int) -> int:
     return stream(SEED, _DRAWS, part, 0)
 
 
-def bench_anycast(sizes: AnycastSizes, weigh: Weigh, tell: Callable[[str], None]) -> Iterator[Result]:
+def bench_anycast(sizes: AnycastSizes, tell: Callable[[str], None]) -> Iterator[Result]:
     """Measure the product's filters, those of twenty neighbours, and walks without any."""
     usual = AnycastConfig(on=True)
     wide = replace(usual, gravity=replace(usual.gravity, degree=MANY, depth=2))
     blind = replace(usual, gravity=replace(usual.gravity, calm=0.0, crowded=0.0))
     for name, config in ((_name(usual.gravity), usual), (_name(wide.gravity), wide), ("no filters", blind)):
         tell(name)
-        population = AnycastPopulation(sizes, config, weigh)
+        population = AnycastPopulation(sizes, config)
         if config is not blind:
             yield at_most(
                 f"{name}: filters that a node keeps", config.gravity.state_bytes / 1000, STATE_KB, "kB", ".1f"

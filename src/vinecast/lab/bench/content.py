@@ -24,7 +24,7 @@ from vinecast.node.api.node import Node
 from vinecast.node.api.subscription import Subscription
 from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.runtime.loop import run
-from vinecast.peer.config import ViniferaSettings
+from vinecast.systems.vinifera.settings import ViniferaSettings
 
 PLAIN, ROUTED = "poldercast", "vinifera"
 NETWORKS = {

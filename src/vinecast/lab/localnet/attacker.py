@@ -18,16 +18,8 @@ from vinecast.peer.address import Address
 from vinecast.peer.identity import Identity
 from vinecast.peer.wire.frames import FrameKind, Splitter, control
 from vinecast.peer.wire.handshake import Handshake
-from vinecast.peer.wire.messages import (
-    Card,
-    Entry,
-    EventFrame,
-    Frame,
-    Gossip,
-    Introduction,
-    encode,
-    make_card,
-)
+from vinecast.peer.wire.messages import EventFrame, Frame, Gossip, Introduction, encode, make_card
+from vinecast.systems.common.wire import Card, Entry
 
 ELSEWHERE = "127.0.0.2"
 """Where attackers come from, so that what is counted by host is not counted against honest peers."""

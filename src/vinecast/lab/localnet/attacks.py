@@ -23,14 +23,7 @@ from vinecast.node.storage.identity_file import make_identity
 from vinecast.peer.wire.frames import FRAME_BYTES_MAX, FrameKind, control, pack_head
 from vinecast.peer.wire.handshake import Handshake
 from vinecast.peer.wire.messages import (
-    AGE_MAX,
-    CYCLE_MAX,
     EVENTS_MAX,
-    HOPS_MAX,
-    VERSION_MAX,
-    Card,
-    CardReference,
-    Entry,
     EventFrame,
     Frame,
     Gossip,
@@ -39,6 +32,7 @@ from vinecast.peer.wire.messages import (
     decode,
     encode,
 )
+from vinecast.systems.common.wire import AGE_MAX, CYCLE_MAX, HOPS_MAX, VERSION_MAX, Card, CardReference, Entry
 
 CALLS = 40  # ours: connections of an attack that makes a new one for each try
 AT_ONCE = 8  # ours: of these

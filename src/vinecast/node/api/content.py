@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from vinecast.core.content.filters import Filter, FilterSet, everything
-from vinecast.core.content.filters_index import FilterIndex
+from vinecast.core.content.filters_index import INDEXED_FROM, FilterIndex
 from vinecast.core.content.filters_text import parse_filter_set
+from vinecast.core.content.names import PLACES, SCHEMA, digest_of, names_of, write_places
 from vinecast.core.content.schemas import TIME, Event, Schema, time_text
 from vinecast.core.errors import InputError
 from vinecast.core.log.batch_signature import SignedEvent
 from vinecast.node.runtime.capabilities import when_compiled
-from vinecast.peer.content.index import INDEXED_FROM
-from vinecast.peer.content.names import PLACES, SCHEMA, digest_of, names_of, write_places
 from vinecast.peer.streams.cursor import Start
 from vinecast.protocols.streams import NOW
 

@@ -46,9 +46,9 @@ from vinecast.node.transport.tls_transport import TlsTransport
 from vinecast.peer.address import Address
 from vinecast.peer.identity import Identity
 from vinecast.peer.streams.cursor import Start
-from vinecast.peer.table.peer_table import ME
 from vinecast.peer.topics import check_topic
 from vinecast.protocols.streams import NOW
+from vinecast.systems.common.router import ME
 
 log = logging.getLogger("vinecast.node")
 

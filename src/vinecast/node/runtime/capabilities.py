@@ -4,8 +4,8 @@ import asyncio
 import threading
 from collections.abc import Callable
 
+from vinecast.core.content.filters_index import compile_index
 from vinecast.core.rule import COMPILED
-from vinecast.peer.content.index import compile_index
 from vinecast.peer.scratch import ScratchPool
 
 _compiled = not COMPILED

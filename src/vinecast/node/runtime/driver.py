@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from vinecast.core.content.filters_index import WhenCompiled
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.core.events import (
     Blame,
@@ -22,7 +23,6 @@ from vinecast.core.events import (
     Observe,
     PeerFound,
     PeerLost,
-    Received,
     Send,
     SetTimer,
     Start,
@@ -39,14 +39,13 @@ from vinecast.node.runtime.membership import TopicMembership
 from vinecast.node.runtime.timers import Timers
 from vinecast.node.transport.interface import BROKEN, PeerFacts, Transport
 from vinecast.peer.address import Address
-from vinecast.peer.content.index import WhenCompiled
 from vinecast.peer.identity import Identity, verify
 from vinecast.peer.limits.misbehaviour import BenignRefusal, Misbehaviour
-from vinecast.peer.routers.router import make_router
+from vinecast.peer.routing import Routing
 from vinecast.peer.streams.durable_runtime import TIMERS as STREAM_TIMERS
 from vinecast.peer.streams.durable_runtime import DurableRuntime
 from vinecast.peer.streams.ports import DeliverSafe, StreamPlace, StreamsSettings
-from vinecast.peer.table.peer_table import ME, PeerTable
+from vinecast.peer.table.peer_table import PeerTable
 from vinecast.peer.volatile_events import VolatileEvents
 from vinecast.peer.wire.messages import (
     EventFrame,
@@ -60,6 +59,7 @@ from vinecast.peer.wire.messages import (
     encode,
 )
 from vinecast.systems.common.notices import Pull
+from vinecast.systems.common.router import ME
 
 log = logging.getLogger("vinecast.node")
 
@@ -106,7 +106,7 @@ class Driver(TopicMembership):
             config.unmet,
         )
         self._clock = clock
-        self.system = make_router(config, seed, network, self.peer_table, self)
+        self.system = Routing(config, seed, network, self.peer_table, self)
         self.machine: Any = self.system.machine
         """What decides; for those who look inside."""
         self.address: Address | None = advertise
@@ -134,7 +134,7 @@ class Driver(TopicMembership):
             period_us,
             self.now_us,
             self._fire,
-            self.system.partner_of,
+            self.system.router.partner_of,
             lambda peer: transport.is_connected(self.peer_table.id_of(peer)),
             self.counters,
         )
@@ -173,7 +173,7 @@ class Driver(TopicMembership):
         await self.transport.close()
 
     def _in_use(self) -> Iterable[int]:
-        return self.system.in_use().union(self.connected(), self.streams.in_use())
+        return self.system.router.in_use().union(self.connected(), self.streams.in_use())
 
     def _renew(self, topics: Iterable[str]) -> None:
         """Write a new card."""
@@ -200,7 +200,7 @@ class Driver(TopicMembership):
     def _knock(self, peer: bytes) -> None:
         """Make a connection to a peer that is of use, or find out that nobody is there."""
         number = self.peer_table.number_of(peer)
-        if self._running and number != NOBODY and number in self.system.in_use():
+        if self._running and number != NOBODY and number in self.system.router.in_use():
             self._introduce_myself(peer, self.peer_table.address_of(number))
 
     def on_unreachable(self, peer: bytes) -> None:
@@ -243,9 +243,7 @@ class Driver(TopicMembership):
     def _take(self, peer: bytes, frame: Frame) -> None:
         match frame:
             case Gossip():
-                self.hear(peer)
-                sender, message = self.system.read_gossip(peer, frame)
-                self.handle(Received(sender, message))
+                self.system.take_gossip(peer, frame)
                 self.joined.set()
             case EventFrame():
                 self.events.take(peer, frame)
@@ -308,7 +306,7 @@ class Driver(TopicMembership):
 
     def handle(self, event: Event) -> None:
         """Let the machine handle something, and do what it asks for."""
-        for effect in self.machine.handle(event, self._clock.now_us()):
+        for effect in self.system.handle(event, self._clock.now_us()):
             self.carry_out(effect)
 
     def carry_out(self, effect: Effect) -> None:
@@ -328,11 +326,7 @@ class Driver(TopicMembership):
                 self.blame(self.peer_table.id_of(peer))
 
     def _send(self, to: int, message: Message) -> bool:
-        if to == NOBODY:
-            return False
-        if self.system.send_later(to, message):
-            return True
-        return self.send_frame(to, self.system.encode(self.peer_table.id_of(to), message))
+        return to != NOBODY and self.system.send(to, message)
 
     def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
         """Send a frame; ``things``: messages or events in it."""
@@ -357,7 +351,7 @@ class Driver(TopicMembership):
         if name in STREAM_TIMERS:
             self.streams.fire(name)
             return
-        if name == self.system.first_timer:
+        if name == self.system.row.first_timer:
             self._begin_cycle()
         self.system.begin(name)
         self.handle(TimerFired(name))
@@ -365,13 +359,13 @@ class Driver(TopicMembership):
         regular = self.peer_table.regular
         if regular is not None and regular.own_pattern(ME) != self.peer_table.card.pattern:
             self._renew(self.peer_table.names_of(ME))
-        if name == self.system.last_timer:
+        if name == self.system.row.last_timer:
             self.cycles.complete()
 
     def _begin_cycle(self) -> None:
         self.peer_table.begin_cycle()
         self._misbehaviour.begin_cycle(self._clock.now_us())
-        if self._has_news and not self.system.gossips:
+        if self._has_news and not self.system.row.gossips:
             for peer in self.transport.connections():
                 self._introduce_myself(peer)
         self._has_news = False

@@ -8,19 +8,20 @@ from vinecast.core.events import Event, Subscribe, Unsubscribe
 from vinecast.core.log.batch_signature import SignedEvent
 from vinecast.core.machine import NOBODY
 from vinecast.node.transport.interface import Transport
-from vinecast.peer.routers.router import Router
+from vinecast.peer.routing import Routing
 from vinecast.peer.streams.durable_runtime import DurableRuntime
-from vinecast.peer.table.peer_table import ME, PeerTable
+from vinecast.peer.table.peer_table import PeerTable
 from vinecast.peer.volatile_events import VolatileEvents
-from vinecast.peer.wire.messages import CARD_BYTES_MAX, names_bytes
 from vinecast.protocols.streams import NOW
+from vinecast.systems.common.router import ME
+from vinecast.systems.common.wire import CARD_BYTES_MAX, names_bytes
 
 
 class TopicMembership(abc.ABC):
     """What ``Driver`` offers to the application."""
 
     peer_table: PeerTable
-    system: Router
+    system: Routing
     events: VolatileEvents
     streams: DurableRuntime
     transport: Transport
@@ -48,7 +49,7 @@ class TopicMembership(abc.ABC):
     @property
     def by_content(self) -> bool:
         """Whether its system routes events by content."""
-        return self.system.carrier.by_content
+        return self.system.row.by_content
 
     def routing(self) -> dict[str, Any]:
         """How many names it asks for by content; nothing where its system does not route by that."""
@@ -96,7 +97,7 @@ class TopicMembership(abc.ABC):
             if number is None:
                 continue
             self.handle(Subscribe(number))
-            if self.system.subscribes(number):
+            if self.system.router.subscribes(number):
                 self.peer_table.take_up(number)  # what the profile now uses of the number is what we took
                 room -= size
                 added.append(name)
@@ -145,7 +146,7 @@ class TopicMembership(abc.ABC):
             topic = self.peer_table.topics.number_of(name)
             if topic is None:
                 continue
-            nearest = self.system.neighbours(topic)
+            nearest = self.system.nearest(topic)
             lower, higher = (b"" if peer == NOBODY else self.peer_table.id_of(peer) for peer in nearest)
             found[name] = lower, higher
         return found

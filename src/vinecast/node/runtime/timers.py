@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from vinecast.core.machine import NOBODY
-from vinecast.peer.config import PATIENCE_PERIODS
+from vinecast.systems.common.wire import PATIENCE_PERIODS
 
 DIAL_PERIODS = 2
 """Periods that a partner may take for its answer if there is no connection to it yet: it may not exist

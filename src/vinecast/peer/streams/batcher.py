@@ -7,8 +7,7 @@ from functools import partial
 from vinecast.core.log.batch_signature import SignedEvent
 from vinecast.peer.streams.messages import CIDS_MAX, CarriedEvents, HolderAck, encode_stream
 from vinecast.peer.wire.batcher import Batcher, EncodedEvent
-from vinecast.peer.wire.event_encoding import EventEncoding
-from vinecast.peer.wire.messages import HOPS_MAX
+from vinecast.systems.common.wire import HOPS_MAX, EventEncoding
 from vinecast.systems.durable.machine import DurableEvent
 
 

@@ -1,15 +1,12 @@
-"""Between the messages of streams and of Kademlia and what travels of them: numbers become cards, events
-become blocks and signatures, and back."""
+"""Between the messages of streams and what travels of them: events become blocks and signatures, and back;
+and the frames of Kademlia's messages."""
 
 from collections.abc import Sequence
 
-from vinecast.core.errors import RemoteError
-from vinecast.core.events import Message
 from vinecast.core.log.batch_signature import SignedEvent, read_signed_event
 from vinecast.core.log.blocks import cid_of
 from vinecast.peer.streams import messages as wire
-from vinecast.peer.topics import is_topic
-from vinecast.peer.wire.codec import Codec
+from vinecast.peer.wire.frame_codec import checked_topic
 from vinecast.protocols.kademlia import (
     KademliaAnswer,
     KademliaFind,
@@ -31,6 +28,7 @@ from vinecast.protocols.streams import (
     StreamStatus,
     StreamWant,
 )
+from vinecast.systems.common.wire import FrameSpec
 
 
 def pack_events(events: Sequence[SignedEvent]) -> tuple[tuple[bytes, bytes], ...]:
@@ -68,72 +66,31 @@ def read_stream(frame: wire.StreamBody) -> StreamMessage:
         case wire.Heads(told, asks):
             return StreamHeads(tuple([_told(one) for one in told]), asks)
         case wire.ListStream(topic, height, cid):
-            return StreamList(_topic(topic), height, cid)
+            return StreamList(checked_topic(topic), height, cid)
         case wire.StreamListing(topic, after_height, after, cids, height):
-            return StreamListed(_topic(topic), (after_height, after), cids, height)
+            return StreamListed(checked_topic(topic), (after_height, after), cids, height)
         case wire.WantEvents(topic, cids):
-            return StreamWant(_topic(topic), cids)
+            return StreamWant(checked_topic(topic), cids)
         case wire.EventBatch(topic, events, missing):
-            return StreamEvents(_topic(topic), read_events(events), missing)
+            return StreamEvents(checked_topic(topic), read_events(events), missing)
         case wire.Push(topic, events):
-            return StreamPush(_topic(topic), read_events(events))
+            return StreamPush(checked_topic(topic), read_events(events))
         case wire.HolderAck(cids):
             return StreamAck(cids)
 
 
 def _told(told: wire.StreamStatusEntry) -> StreamStatus:
-    return StreamStatus(_topic(told.topic), told.heads, told.height, told.floor, told.bottom)
+    return StreamStatus(checked_topic(told.topic), told.heads, told.height, told.floor, told.bottom)
 
 
-def _topic(name: str) -> str:
-    if not is_topic(name):
-        raise RemoteError("message about an impossible topic")
-    return name
-
-
-class TableCodec:
-    """Kademlia's messages. ``cards`` turns numbers into cards and back."""
-
-    def __init__(self, cards: Codec) -> None:
-        self._cards = cards
-
-    def pack(self, to: bytes, message: Message) -> wire.TableFrame:
-        """A message for a peer."""
-        match message:
-            case KademliaPing(number):
-                return wire.Ping(number)
-            case KademliaPong(number):
-                return wire.Pong(number)
-            case KademliaFind(number, key, want):
-                return wire.FindPeers(number, key, want)
-            case KademliaAnswer(number, peers, providers, value):
-                cards = self._cards.describe(to, peers), self._cards.describe(to, providers)
-                return wire.FindAnswer(number, *cards, value)
-            case KademliaStore(number, key, value, left_us):
-                return wire.StoreValue(number, key, value, left_us)
-            case KademliaProvide(number, key):
-                return wire.ProvideKey(number, key)
-            case KademliaStored(number, taken):
-                return wire.ValueStored(number, taken)
-        return wire.TableGoodbye()
-
-    def read(self, peer: bytes, frame: wire.TableFrame) -> Message:
-        """A message of a peer; for the machine, at once: nothing holds the numbers in it but that."""
-        match frame:
-            case wire.Ping(number):
-                return KademliaPing(number)
-            case wire.Pong(number):
-                return KademliaPong(number)
-            case wire.FindPeers(number, key, want):
-                return KademliaFind(number, key, want)
-            case wire.FindAnswer(number, peers, providers, value):
-                met = self._cards.meet(peer, peers), self._cards.meet(peer, providers)
-                return KademliaAnswer(number, *met, value)
-            case wire.StoreValue(number, key, value, left_us):
-                return KademliaStore(number, key, value, left_us)
-            case wire.ProvideKey(number, key):
-                return KademliaProvide(number, key)
-            case wire.ValueStored(number, taken):
-                return KademliaStored(number, taken)
-            case wire.TableGoodbye():
-                return KademliaGoodbye()
+TABLE_FRAME_SPECS = (
+    FrameSpec(KademliaPing, wire.Ping),
+    FrameSpec(KademliaPong, wire.Pong),
+    FrameSpec(KademliaFind, wire.FindPeers),
+    FrameSpec(KademliaAnswer, wire.FindAnswer),
+    FrameSpec(KademliaStore, wire.StoreValue),
+    FrameSpec(KademliaProvide, wire.ProvideKey),
+    FrameSpec(KademliaStored, wire.ValueStored),
+    FrameSpec(KademliaGoodbye, wire.TableGoodbye),
+)
+"""How Kademlia's messages travel."""

@@ -19,7 +19,7 @@ from vinecast.core.machine import NOBODY
 from vinecast.peer.identity import verify
 from vinecast.peer.limits.misbehaviour import BenignRefusal
 from vinecast.peer.limits.rate_limit import RateLimit
-from vinecast.peer.routers.router import Router
+from vinecast.peer.routing import Routing
 from vinecast.peer.streams import messages as wire
 from vinecast.peer.streams.batcher import StreamBatcher
 from vinecast.peer.streams.codec import pack_stream, read_stream
@@ -28,8 +28,8 @@ from vinecast.peer.streams.publisher_probe import PublisherProbe
 from vinecast.peer.streams.replicas import LOOKUPS_A_PERIOD, ReplicaFinder, table_config
 from vinecast.peer.streams.start_horizon import StartHorizon
 from vinecast.peer.streams.table_exchange import TableExchange
-from vinecast.peer.table.peer_table import ME, PeerTable
-from vinecast.peer.wire.event_encoding import UNKNOWN_FORM
+from vinecast.peer.table.peer_table import PeerTable
+from vinecast.peer.volatile_events import UNKNOWN_FORM
 from vinecast.peer.wire.messages import StreamFrame
 from vinecast.protocols.kademlia.machine import JOIN_TIMER, TIMER
 from vinecast.protocols.kademlia.operations import TIMEOUT_TIMER
@@ -55,6 +55,7 @@ from vinecast.protocols.streams import TopicReplicas as KeptBy
 from vinecast.protocols.streams.machine import PERIOD
 from vinecast.protocols.streams.machine import TIMERS as REPAIR_TIMERS
 from vinecast.systems.common.notices import Pull
+from vinecast.systems.common.router import ME
 from vinecast.systems.durable.machine import (
     Durable,
     DurableEffect,
@@ -79,7 +80,7 @@ class DurableRuntime:
         settings: StreamsSettings,
         seed: int,
         host: StreamHost,
-        system: Router,
+        system: Routing,
         peer_table: PeerTable,
         checker: SignatureChecker,
         store: StreamPlace,
@@ -109,8 +110,8 @@ class DurableRuntime:
             peer_table.known,
             self._found_replicas,
         )
-        if system.table is not None:
-            self.replicas.share(system.table, system.machine)
+        if system.kademlia is not None:
+            self.replicas.share(system.kademlia, system)
         self.table = TableExchange(host, self.replicas, peer_table, system.codec)
         self._host, self._system, self._peer_table, self._deliver_safe = (
             host,
@@ -268,7 +269,7 @@ class DurableRuntime:
     def handle(self, event: Start | PeerLost) -> None:
         """Something for the system and for streams."""
         if self._stopped:
-            for effect in self._system.machine.handle(event, self._host.now_us()):
+            for effect in self._system.handle(event, self._host.now_us()):
                 self._host.carry_out(effect)
             return
         self._tell(event)
@@ -318,7 +319,7 @@ class DurableRuntime:
             return
         for block, signature in frame.events:
             cid = cid_of(block)
-            if not frame.ack and self._system.has_seen(event_number(cid)):
+            if not frame.ack and self._system.is_of_no_use(event_number(cid)):
                 self._host.counters["events received again"] += 1
                 continue
             signed = read_signed_event(block, cid, signature)

@@ -15,19 +15,9 @@ from vinecast.core.log.blocks import CID_BYTES
 from vinecast.core.log.descriptor import DESCRIPTOR_BYTES_MAX
 from vinecast.core.log.event_record import BLOCK_BYTES_MAX, NUMBER_MAX
 from vinecast.core.log.name_record import NAME_BYTES_MAX
-from vinecast.peer.wire.messages import (
-    ENTRIES_MAX,
-    EVENTS_MAX,
-    HOPS_MAX,
-    Entry,
-    Form,
-    StreamFrame,
-    Topic,
-    body_of,
-    encode,
-    read_body,
-)
+from vinecast.peer.wire.messages import EVENTS_MAX, Form, StreamFrame, body_of, encode, read_body
 from vinecast.protocols.kademlia import KEY_BYTES
+from vinecast.systems.common.wire import Entries, Hops, Topic
 
 CIDS_MAX = 4096
 """Content ids in one message (ours)."""
@@ -49,14 +39,13 @@ Want = Annotated[int, Meta(ge=0, le=2)]
 Block = Annotated[bytes, Meta(max_length=BLOCK_BYTES_MAX)]
 SignatureBytes = Annotated[bytes, Meta(max_length=BATCH_SIGNATURE_BYTES_MAX)]
 Events = Annotated[tuple[tuple[Block, SignatureBytes], ...], Meta(max_length=BATCH_MAX)]
-Entries = Annotated[tuple[Entry, ...], Meta(max_length=ENTRIES_MAX)]
 
 
 class CarriedEvents(Struct, array_like=True, frozen=True, tag=0):
     """Events of streams on their way, as ``EventFrame`` has others. ``ack``: the sender published them, and
     wants to know when they are safe."""
 
-    hops: Annotated[int, Meta(ge=0, le=HOPS_MAX)]
+    hops: Hops
     ack: bool
     events: Annotated[tuple[tuple[Block, SignatureBytes], ...], Meta(min_length=1, max_length=EVENTS_MAX)]
     form: Form = 0

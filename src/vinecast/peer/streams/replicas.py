@@ -17,7 +17,6 @@ from vinecast.core.errors import InputError
 from vinecast.core.events import Count, Effect, Event, PeerFound, PeerLost, Start, Stop
 from vinecast.core.machine import Machine
 from vinecast.peer.streams.messages import VALUE_BYTES_MAX
-from vinecast.peer.table.peer_table import ME
 from vinecast.protocols.kademlia import (
     Found,
     Kademlia,
@@ -27,6 +26,7 @@ from vinecast.protocols.kademlia import (
     point_of,
 )
 from vinecast.protocols.kademlia.buckets import Keys
+from vinecast.systems.common.router import ME
 
 AGAIN_PERIODS, AGAIN_PERIODS_MAX = 4, 64
 """Periods until replicas are looked up for the second time, and at the most; doubled in between (ours)."""

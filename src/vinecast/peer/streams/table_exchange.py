@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable
 
 from vinecast.core.events import Effect, Message, PeerLost, Received, Send
 from vinecast.peer.streams import messages as wire
-from vinecast.peer.streams.codec import TableCodec
+from vinecast.peer.streams.codec import TABLE_FRAME_SPECS
 from vinecast.peer.streams.ports import StreamHost
 from vinecast.peer.streams.replicas import ReplicaFinder
 from vinecast.peer.table.peer_table import PeerTable
 from vinecast.peer.wire.codec import Codec
+from vinecast.peer.wire.frame_codec import FrameCodec
 from vinecast.protocols.kademlia import MESSAGES as TABLE_MESSAGES
 from vinecast.protocols.kademlia import Kademlia
 
@@ -22,7 +23,7 @@ class TableExchange:
         self, host: StreamHost, replicas: ReplicaFinder, peer_table: PeerTable, cards: Codec
     ) -> None:
         self._host, self._replicas, self._peer_table = host, replicas, peer_table
-        self._codec = TableCodec(cards)
+        self._codec = FrameCodec(TABLE_FRAME_SPECS, cards)
 
     def do(self, begin: Callable[[Kademlia, int], list[Effect]]) -> None:
         """Have Kademlia do something."""
@@ -33,6 +34,7 @@ class TableExchange:
         now_us = self._host.now_us()
         self._peer_table.release()
         message = self._codec.read(peer, frame)
+        assert message is not None, "it names no topic"
         self.carry_out(self._replicas.wake(now_us) + self._replicas.handle(Received(sender, message), now_us))
 
     def carry_out(self, effects: Iterable[Effect]) -> None:

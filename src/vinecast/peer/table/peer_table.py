@@ -20,21 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.arrays.profiles import GAPS_UNKNOWN, Profiles, Table, place_of
+from vinecast.core.content.names import is_filter, read_name
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.core.machine import NOBODY
 from vinecast.peer.address import Address
-from vinecast.peer.content.names import is_filter, read_name
 from vinecast.peer.table.peer_regularity import RegularityTable
 from vinecast.peer.table.topic_numbers import TopicNumbers
 from vinecast.peer.topics import is_topic
-from vinecast.peer.wire.messages import (
+from vinecast.peer.wire.messages import card_text, make_card
+from vinecast.systems.common.router import ME
+from vinecast.systems.common.wire import (
     AGE_MAX,
     CARD_BYTES_MAX,
     Card,
     CardReference,
     Entry,
-    card_text,
-    make_card,
     names_bytes,
 )
 
@@ -46,9 +46,6 @@ CHECKED_A_TELLER = 512
 """Of these, so many that one peer told of (ours): nobody can keep the others from being heard."""
 TOPICS_A_CHECK = 64
 """A card counts once more for every so many topics (ours)."""
-
-ME = 0
-"""The node's own number."""
 
 Verify = Callable[[bytes, bytes, bytes], bool]
 """(public key, text, signature) -> whether it is the key's."""
@@ -90,7 +87,7 @@ class PeerTable:
         unmet: int = 0,
     ) -> None:
         """slots: of a cycle of recurring behaviour; 0 where regularity does not matter
-        strangers: numbers above all others that the system gives to whom it knows by name only"""
+        unmet: numbers above all others that the system gives to whom it knows by name only"""
         self.profiles = Profiles.live(peers + unmet, topics)
         self.points = self.profiles.ids = np.zeros(peers + unmet, dtype=np.uint64)
         """Where peers are: the first 64 bits of their ids. [peer]"""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from vinecast.peer.content.names import is_filter
+from vinecast.core.content.names import is_filter
 
 
 class TopicNumbers:

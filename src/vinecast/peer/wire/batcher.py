@@ -7,7 +7,8 @@ them goes to whom is collected here until all are handled: an event among others
 from collections.abc import Callable, Iterator, Sequence
 
 from vinecast.core.machine import NOBODY
-from vinecast.peer.wire.messages import EVENTS_MAX, HOPS_MAX, EventFrame, encode
+from vinecast.peer.wire.messages import EVENTS_MAX, EventFrame, encode
+from vinecast.systems.common.wire import HOPS_MAX
 
 HAND_BYTES = 24 * 1024  # ours: of all events in a frame, unless one alone is larger
 

@@ -15,8 +15,10 @@ from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message
 from vinecast.core.machine import NOBODY
 from vinecast.peer.limits.misbehaviour import BenignRefusal
-from vinecast.peer.table.peer_table import ME, PeerTable
-from vinecast.peer.wire.messages import AGE_MAX, ENTRIES_MAX, Card, CardReference, Entry, Gossip, names_bytes
+from vinecast.peer.table.peer_table import PeerTable
+from vinecast.peer.wire.messages import Gossip
+from vinecast.systems.common.router import ME
+from vinecast.systems.common.wire import AGE_MAX, ENTRIES_MAX, Card, CardReference, Entry, names_bytes
 
 ENTRIES_BYTES = 256 * 1024
 """Of all cards in one frame, about; candidates beyond are left out (ours)."""

@@ -7,8 +7,8 @@ from msgspec import Meta
 
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.peer.address import HOST_CHARACTERS_MAX, Address
-from vinecast.peer.routers.router import SYSTEMS
 from vinecast.peer.wire.frames import FrameKind, control
+from vinecast.systems.registry import LIVE_SYSTEMS
 
 NETWORK_CHARACTERS_MAX = 64
 SYSTEM_CHARACTERS_MAX = 32
@@ -85,7 +85,7 @@ def agree(ours: Handshake, theirs: Handshake) -> int:
 def other_system(one: str, other: str) -> str:
     """Why nodes of two systems refuse each other; what is no system here is not named, so that nobody can
     fill our counters."""
-    names = sorted(name if name in SYSTEMS else "a system unknown here" for name in (one, other))
+    names = sorted(name if name in LIVE_SYSTEMS else "a system unknown here" for name in (one, other))
     return f"other system: {' and '.join(names)}"
 
 
@@ -111,7 +111,7 @@ _KNOWN = frozenset(
         "frame too large",
         "frame before HELLO",
         "garbage instead of a frame",
-        *(other_system(one, other) for one in SYSTEMS for other in (*SYSTEMS, "")),
+        *(other_system(one, other) for one in LIVE_SYSTEMS for other in (*LIVE_SYSTEMS, "")),
     }
 )
 

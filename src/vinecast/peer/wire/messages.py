@@ -8,72 +8,23 @@ A card that was sent over a connection before is not sent again: a reference nam
 Everything that comes in is bounded and typed here; what it means is checked by the peer book.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
 from vinecast.core.errors import RemoteError
+from vinecast.systems.common.wire import Card, Cycle, Entries, Entry, Hops
 
-KEY_BYTES, ID_BYTES, SIGNATURE_BYTES = 32, 32, 64
-ADDRESS_CHARS, TOPIC_CHARS, TOPICS_MAX, ENTRIES_MAX = 300, 255, 8191, 64
-CARD_BYTES_MAX = 64 * 1024
-"""Of all names of topics on one card."""
-PATTERN_BYTES_MAX = 252
-"""A week in slots of five minutes."""
-HOPS_MAX = 32_000
 EVENTS_MAX = 64
 """Events in one frame (ours)."""
 FORM_MAX = 127
-AGE_MAX = 65_535
-CYCLE_MAX = VERSION_MAX = 2**63 - 1
 
 _CARD_DOMAIN = b"vinecast card 1\0"
 
-Key = Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
-Id = Annotated[bytes, Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
-Signature = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
-Version = Annotated[int, Meta(ge=0, le=VERSION_MAX)]
-Cycle = Annotated[int, Meta(ge=0, le=CYCLE_MAX)]
 Form = Annotated[int, Meta(ge=0, le=FORM_MAX)]
-"""Which of its system's messages an event travels in (``peer/wire/event_encoding``)."""
-Topic = Annotated[str, Meta(min_length=1, max_length=TOPIC_CHARS)]
-
-
-class Card(Struct, array_like=True, frozen=True, tag=0):
-    """Who a peer is, signed by itself. ``version`` grows with every change."""
-
-    public: Key
-    address: Annotated[str, Meta(max_length=ADDRESS_CHARS)]
-    version: Version
-    topics: Annotated[tuple[Topic, ...], Meta(max_length=TOPICS_MAX)]
-    """In ascending order, each once."""
-    signature: Signature
-    pattern: Annotated[bytes, Meta(max_length=PATTERN_BYTES_MAX)] = b""
-    """When it is regularly on line, a bit a slot; empty where it does not say. Signed with the rest."""
-
-
-class CardReference(Struct, array_like=True, frozen=True, tag=1):
-    """A card that was sent over this connection before."""
-
-    id: Id
-    version: Version
-
-
-class Entry(Struct, array_like=True, frozen=True):
-    """A peer as one node knows it: its card, how long ago it was heard from, and what it said of its rings.
-
-    coverage: a byte a topic; gaps: four bytes a topic, most significant first; both in the card's order, or
-    empty where nothing is known. The same of its regular rings.
-    """
-
-    card: Card | CardReference
-    age: Annotated[int, Meta(ge=0, le=AGE_MAX)]
-    coverage: Annotated[bytes, Meta(max_length=TOPICS_MAX)]
-    gaps: Annotated[bytes, Meta(max_length=4 * TOPICS_MAX)]
-    regular_coverage: Annotated[bytes, Meta(max_length=TOPICS_MAX)] = b""
-    regular_gaps: Annotated[bytes, Meta(max_length=4 * TOPICS_MAX)] = b""
+"""Which of its system's messages an event travels in (``systems/common/wire``)."""
 
 
 class Gossip(Struct, array_like=True, frozen=True, tag=0):
@@ -83,13 +34,13 @@ class Gossip(Struct, array_like=True, frozen=True, tag=0):
     cycle: Cycle
     sender: Entry
     """The sender as it is now."""
-    entries: Annotated[tuple[Entry, ...], Meta(max_length=ENTRIES_MAX)]
+    entries: Entries
 
 
 class EventFrame(Struct, array_like=True, frozen=True, tag=1):
     """Events on their way, and how far they came: of each its block, and its signature."""
 
-    hops: Annotated[int, Meta(ge=0, le=HOPS_MAX)]
+    hops: Hops
     events: Annotated[tuple[tuple[bytes, bytes], ...], Meta(min_length=1, max_length=EVENTS_MAX)]
     form: Form = 0
 
@@ -154,11 +105,6 @@ def _read(decoder: "msgspec.msgpack.Decoder[T]", data: bytes | Raw, what: str) -
         return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RemoteError(f"malformed {what} ({type(error).__name__})") from None
-
-
-def names_bytes(topics: Iterable[str]) -> int:
-    """What the names of some topics weigh together."""
-    return len("".join(topics).encode())
 
 
 def card_text(

@@ -177,16 +177,6 @@ def _compare_rings(
                 tally[by, size, 1] += missing
 
 
-def ring_degree(sweep: PolderCastSweep) -> NDArray[np.int64]:
-    """How many distinct peers each node has as nearest ring neighbours. [node]"""
-    half = sweep.config.rings.size // 2
-    owner = sweep.profiles.owners()
-    peers = np.concatenate([sweep.ring_peers[:, 0], sweep.ring_peers[:, half]]).astype(np.int64)
-    node = np.concatenate([owner, owner]).astype(np.int64)
-    links = np.unique((node * sweep.nodes + peers)[(peers != NOBODY) & (node != NOBODY)])
-    return np.bincount(links // sweep.nodes, minlength=sweep.nodes)
-
-
 def relays(sweep: PolderCastSweep) -> int:
     """Links that would hand an event to somebody who does not subscribe to its topic."""
     topics, owner = sweep.profiles.topics.astype(np.int64), sweep.profiles.owners().astype(np.int64)
@@ -425,7 +415,6 @@ def publish_and_measure(
     delays: Delays | None = None,
 ) -> tuple[Dissemination, DisseminationStats]:
     """One event for every topic on the overlay as it stands, and what became of it."""
-    sweep = engine.sweep
-    assert isinstance(sweep, PolderCastSweep)
+    sweep: Any = engine.sweep
     dissemination = sweep.publish(epoch, fanout, shortcuts, delays).run(engine.divide)
     return dissemination, dissemination_stats(dissemination, sweep.profiles, expected)

@@ -230,7 +230,7 @@ def summarise(
         summary["workload"] = scenario.workload.kind
         summary["topics"] = profiles.topic_ids.size
         summary["subscriptions_mean"] = int(profiles.cnt.sum()) / profiles.peers
-    if isinstance(profiles, ContentProfiles):
+    if SYSTEMS[scenario.system].has_content:
         summary["content"] = scenario.content.kind
         summary["filters"] = profiles.topic_ids.size
         summary["subscriptions_mean"] = int(profiles.cnt.sum()) / profiles.peers

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.dissemination import Dissemination
 from vinecast.core.errors import Bug, InputError
-from vinecast.core.machine import NOBODY
-from vinecast.core.sweep import Sweep
 from vinecast.core.traffic import unwanted_overall
 from vinecast.sim.engine.wire import SENT, ControlMeter
 from vinecast.sim.measure.metrics import (
@@ -27,7 +25,6 @@ from vinecast.sim.measure.metrics import (
     class_means,
     class_rows,
     reach_of,
-    ring_degree,
     ring_state,
     ring_targets,
 )
@@ -35,10 +32,9 @@ from vinecast.sim.measure.traffic import Meter
 from vinecast.sim.scenario.scenario import Resolved
 from vinecast.sim.scenario.world import EventWorld, SweepWorld, World
 from vinecast.sim.workload.rates import draw_events
+from vinecast.systems.common.measures import Occasion, SweepMeasures
 from vinecast.systems.poldercast.events import Delays
-from vinecast.systems.poldercast.sweep import PolderCastSweep
-from vinecast.systems.tman_sweep.events import TManPublication
-from vinecast.systems.tman_sweep.sweep import TManSweep
+from vinecast.systems.registry import SYSTEMS
 
 RING_COLUMNS = ("missing_links", "incomplete_rings")
 EVENT_COLUMNS = (
@@ -110,6 +106,7 @@ class TopicWatch:
         self._rings: dict[str, Tally] = {}
         self._rates = self.scenario.publish.rates_of(self.scenario.seed, profiles.topic_ids.size)
         self._world: World | None = None
+        self._measures: SweepMeasures | None = None
 
     def message(self, sender: int, receiver: int, message: Any) -> None:
         """For the event engine: a message is sent."""
@@ -119,11 +116,12 @@ class TopicWatch:
     def attach(self, world: World) -> None:
         """The world to watch."""
         if isinstance(world, SweepWorld):
-            if isinstance(world.engine.sweep, PolderCastSweep):
-                world.engine.watch = self.control.phase
-            elif not isinstance(world.engine.sweep, TManSweep):
+            self._measures = measures = SYSTEMS[self.scenario.system].measures
+            if measures is None:
                 raise Bug(f"nobody knows how to measure the topics of {self.scenario.system}")
-            elif self._delays is not None:
+            if measures.counts_messages:
+                world.engine.watch = self.control.phase
+            if self._delays is not None and not measures.takes_delays:
                 raise InputError(f"publish.matrix is not offered by {self.scenario.system}")
         self._world = world
 
@@ -142,8 +140,8 @@ class TopicWatch:
     def row(self, cycle: int) -> dict[str, float | None]:
         """The topics' columns after a cycle."""
         found: dict[str, float | None] = {}
-        sweep = self._sweep
-        if isinstance(sweep, PolderCastSweep):
+        sweep, measures = self._sweep, self._measures
+        if measures is not None and measures.has_rings:
             state = ring_state(sweep, ring_targets(self.profiles, sweep.online))
             _add(self._rings, state.tally)
             found |= {name: getattr(state, name) for name in RING_COLUMNS}
@@ -157,7 +155,7 @@ class TopicWatch:
         events = self._traffic.take().events_received
         if events.any():
             found["traffic_overhead"] = unwanted_overall(events)
-        if not isinstance(sweep, TManSweep):
+        if measures is None or measures.counts_messages:
             messages, weight = self.control.take()
             found["control_messages"] = messages / max(self._node_cycles, 1)
             found["control_bytes"] = weight / max(self._node_cycles, 1)
@@ -167,7 +165,7 @@ class TopicWatch:
 
     def after(self, cycle: int) -> None:
         """A cycle that is not measured: nodes that learn from events have them all the same."""
-        if isinstance(self._sweep, TManSweep) and self._is_due(cycle):
+        if self._measures is not None and self._measures.learns and self._is_due(cycle):
             self._disseminate(cycle)
 
     def classes(self) -> list[dict[str, Any]]:
@@ -175,10 +173,9 @@ class TopicWatch:
         counts = self.profiles.cnt
         control = class_means(counts, self.control.messages[SENT], self._cycles_on_line)
         degree: dict[int, float] = {}
-        if isinstance(self._sweep, PolderCastSweep):
-            degree = class_means(counts, ring_degree(self._sweep))
-        elif isinstance(self._sweep, TManSweep):
-            control, degree = {}, class_means(counts, self._sweep.degrees())
+        if self._measures is not None:
+            degree = class_means(counts, self._sweep.degrees())
+            control = control if self._measures.counts_messages else {}
         rows = []
         for when, tally in self._events.items():
             for row in class_rows(tally, self._rings.get(when)):
@@ -200,26 +197,21 @@ class TopicWatch:
         return self._age >= self.scenario.publish.warm_up
 
     @property
-    def _sweep(self) -> Sweep | None:
+    def _sweep(self) -> Any:
+        """The sweep of a system whose ``SweepMeasures`` are known, or None."""
         return self._world.engine.sweep if isinstance(self._world, SweepWorld) else None
 
     def _disseminate(self, cycle: int) -> Dissemination:
         if not isinstance(self._world, SweepWorld):
             return self.meter.dissemination
-        sweep, divide, able = self._world.engine.sweep, self._world.engine.divide, self._expected()
         events = np.ones(self.profiles.topic_ids.size, dtype=np.int64)
         if self._rates is not None:
             events = draw_events(self.scenario.seed, cycle, self._rates)
-        if isinstance(sweep, PolderCastSweep):
-            rings = sweep.publish(cycle, delays=self._delays, publishers=able)
-            rings.dissemination.publisher[events == 0] = NOBODY
-            return rings.run(divide)
-        assert isinstance(sweep, TManSweep)
-        publication = TManPublication(sweep, cycle, events, able)
-        publication.dissemination.publisher[events == 0] = NOBODY
-        dissemination = publication.run(divide)
-        sweep.note_events(dissemination, events)
-        self._traffic.add_received(publication.received)
+        assert self._measures is not None
+        occasion = Occasion(cycle, events, self._expected(), self._delays, self._world.engine.divide)
+        dissemination, received = self._measures.publish(self._sweep, occasion)
+        if received is not None:
+            self._traffic.add_received(received)
         return dissemination
 
 

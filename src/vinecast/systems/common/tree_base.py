@@ -25,6 +25,7 @@ from vinecast.core.events import (
     TimerFired,
     Unsubscribe,
 )
+from vinecast.core.machine import NOBODY
 from vinecast.protocols.multicast_tree import MulticastTree
 
 
@@ -139,3 +140,12 @@ class TreeBase:
             for topic in self.profiles.topics_of(self.me).tolist():
                 effects += self.tree.handle(Subscribe(topic), now_us)
         return effects
+
+
+def tree_neighbours(tree: MulticastTree, topic: int) -> list[int]:
+    """Neighbours in a topic are parent and children; where they only relay, the topic's replicas are
+    asked."""
+    branch = tree.branches.get(topic)
+    if branch is None:
+        return []
+    return [peer for peer in (branch.parent, *branch.children) if peer != NOBODY]

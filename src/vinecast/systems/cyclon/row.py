@@ -1,9 +1,7 @@
 """Cyclon as a system of its own: a peer sampling service needs no wiring."""
 
 from vinecast.core.arrays.profiles import Profiles
-from vinecast.core.sweep import Sweep
 from vinecast.protocols.cyclon import Cyclon, CyclonConfig
-from vinecast.protocols.cyclon.sweep import CyclonSweep
 from vinecast.systems.common.row import Machines, System
 
 
@@ -11,8 +9,10 @@ def _cyclon_machines(config: CyclonConfig, seed: int, profiles: Profiles) -> Mac
     return lambda node: Cyclon(config, seed, node)
 
 
-def _cyclon_sweep(config: CyclonConfig, seed: int, profiles: Profiles) -> Sweep:
-    return CyclonSweep(config, seed, profiles.peers)
-
-
-ROW = System(CyclonConfig, _cyclon_machines, lambda machine: machine.peers, _cyclon_sweep, has_topics=False)
+ROW = System(
+    CyclonConfig,
+    _cyclon_machines,
+    lambda machine: machine.peers,
+    sweep_of="vinecast.systems.cyclon.sweep:cyclon_sweep",
+    has_topics=False,
+)

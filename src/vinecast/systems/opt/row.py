@@ -1,6 +1,12 @@
-"""OPT's row, but for its sweep, which knows all systems on T-Man (systems/registry)."""
+"""OPT's row. Its sweep knows all systems on T-Man."""
 
 from vinecast.systems.common.row import System
 from vinecast.systems.opt.machine import OptConfig, opt_machines
 
-ROW = System(OptConfig, opt_machines, settings=("synchronous",))
+ROW = System(
+    OptConfig,
+    opt_machines,
+    sweep_of="vinecast.systems.tman_sweep.sweep:TManSweep",
+    measures_of="vinecast.systems.tman_sweep.measures:MEASURES",
+    settings=("synchronous",),
+)

@@ -197,3 +197,12 @@ class PolderCastSweep:
         """Whom a node sends a topic's events to in any case: its ring neighbours. [pool, link]"""
         half = self.config.rings.size // 2
         return self.ring_peers[:, [0, half]]
+
+    def degrees(self) -> NDArray[np.int64]:
+        """How many distinct peers each node has as nearest ring neighbours. [node]"""
+        half = self.config.rings.size // 2
+        owner = self.profiles.owners()
+        peers = np.concatenate([self.ring_peers[:, 0], self.ring_peers[:, half]]).astype(np.int64)
+        node = np.concatenate([owner, owner]).astype(np.int64)
+        links = np.unique((node * self.nodes + peers)[(peers != NOBODY) & (node != NOBODY)])
+        return np.bincount(links // self.nodes, minlength=self.nodes)

@@ -1,6 +1,12 @@
-"""RVR's row, but for its sweep, which knows all systems on T-Man (systems/registry)."""
+"""RVR's row. Its sweep knows all systems on T-Man."""
 
 from vinecast.systems.common.row import System
 from vinecast.systems.rvr.machine import RvrConfig, rvr_machines
 
-ROW = System(RvrConfig, rvr_machines, settings=("synchronous",))
+ROW = System(
+    RvrConfig,
+    rvr_machines,
+    sweep_of="vinecast.systems.tman_sweep.sweep:TManSweep",
+    measures_of="vinecast.systems.tman_sweep.measures:MEASURES",
+    settings=("synchronous",),
+)

@@ -40,7 +40,6 @@ from vinecast.sim.measure.metrics import (
     means_by_size,
     popularity,
     publish_and_measure,
-    ring_degree,
     ring_state,
     ring_targets,
 )
@@ -212,7 +211,7 @@ def degree(setup: Setup) -> Measured:
     Complete rings are the same whichever exchange completed them.
     """
     sweep = sweep_of(converge(setup, INFORMED).engine)
-    distinct = ring_degree(sweep)
+    distinct = sweep.degrees()
     size = sweep.table.cnt
     many = size >= max(np.quantile(size[size > 0], 0.5), 1)
     exponent = float(np.polyfit(np.log(size[many]), np.log(np.maximum(distinct[many], 1)), 1)[0])

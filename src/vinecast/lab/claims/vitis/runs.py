@@ -25,7 +25,7 @@ from vinecast.lab.bench.vitis import CONTACTS, population
 from vinecast.lab.claims.run_cache import Arrays, digest_of
 from vinecast.protocols.tman import TManConfig
 from vinecast.sim.engine.sweep import SweepEngine
-from vinecast.sim.measure.metrics import dissemination_stats, ring_degree
+from vinecast.sim.measure.metrics import dissemination_stats
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.scenario.world import choose_contacts
 from vinecast.sim.workload.churn import Availability, on_off, read_avt
@@ -141,7 +141,7 @@ class VitisNetwork:
 
     def degrees(self) -> NDArray[np.int64]:
         """How many others each node is linked to. [node]"""
-        return self.sweep.degrees() if isinstance(self.sweep, TManSweep) else ring_degree(self.sweep)
+        return self.sweep.degrees()
 
 
 @dataclass(frozen=True, slots=True)

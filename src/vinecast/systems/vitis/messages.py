@@ -1,35 +1,33 @@
-"""What nodes of Vitis say to each other: messages inside a frame ``SystemFrame`` (peer/wire/messages). Events
-are not among them, but in the frames that all systems have.
+"""How the messages of Vitis travel (``systems/common/wire``). Events are not among them, but in the frames
+that all systems have.
 
 A peer is told of by its card, how long ago it was heard from and what its topics weigh together. Proposals
 travel with the profile of the node that makes them, for the topics that the receiver has too; who proposes
 itself says nothing. Events are named by number, many of a topic in one message.
-
-Everything that comes in is bounded and typed here, as in ``peer/wire/messages``; what it means is checked by
-``peer/routers/vitis_codec`` and the machine.
 """
 
 import struct
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
 from vinecast.core.log.event_record import NUMBER_MAX
-from vinecast.peer.config import TABLE_MAX
-from vinecast.peer.routers.tman_codec import KINDS
-from vinecast.peer.wire.messages import (
-    AGE_MAX,
-    HOPS_MAX,
+from vinecast.protocols.relay_path import RelayRequest
+from vinecast.systems.common.notices import Notice, Pull
+from vinecast.systems.common.tman_router import EXCHANGES
+from vinecast.systems.common.wire import (
+    TABLE_MAX,
     TOPICS_MAX,
+    Age,
     Card,
     CardReference,
     Cycle,
+    FrameSpec,
+    Hops,
     Id,
-    SystemFrame,
+    Limit,
     Topic,
-    read_body,
-    system_frame,
+    Topics,
 )
 from vinecast.systems.vitis.rules import WEIGHT_MAX
 
@@ -48,22 +46,21 @@ ROW = struct.Struct(">HHHB")
 Numbers = Annotated[
     tuple[Annotated[int, Meta(ge=0, le=NUMBER_MAX)], ...], Meta(min_length=1, max_length=NUMBERS_MAX)
 ]
-Hops = Annotated[int, Meta(ge=0, le=HOPS_MAX)]
 
 
 class VitisPeerStatus(Struct, array_like=True, frozen=True):
     """A peer as one node knows it."""
 
     card: Card | CardReference
-    age: Annotated[int, Meta(ge=0, le=AGE_MAX)]
+    age: Age
     weight: Annotated[int, Meta(ge=0, le=TOPICS_MAX * WEIGHT_MAX)]
     """Of all its topics together, as it last said."""
 
 
 class VitisExchange(Struct, array_like=True, frozen=True, tag=0):
-    """Cyclon's or T-Man's, by its place among ``KINDS``."""
+    """Cyclon's or T-Man's, by its place among ``EXCHANGES``."""
 
-    kind: Annotated[int, Meta(ge=0, lt=len(KINDS))]
+    kind: Annotated[int, Meta(ge=0, lt=len(EXCHANGES))]
     cycle: Cycle
     sender: VitisPeerStatus
     """The sender as it is now."""
@@ -85,7 +82,7 @@ class VitisProfile(Struct, array_like=True, frozen=True, tag=1):
 class Relay(Struct, array_like=True, frozen=True, tag=2):
     """Please relay these topics."""
 
-    topics: Annotated[tuple[Topic, ...], Meta(max_length=TOPICS_MAX)]
+    topics: Topics
 
 
 class HaveEvent(Struct, array_like=True, frozen=True, tag=3):
@@ -105,16 +102,22 @@ class WantEvent(Struct, array_like=True, frozen=True, tag=4):
     events: Numbers
 
 
-VitisFrame = VitisExchange | VitisProfile | Relay | HaveEvent | WantEvent
+RELAY_SHARE = 4
+"""One peer can ask to relay one in so many of the topics that a node can know, in a cycle (ours)."""
+NOT_CARRIED = "refused: notice on a topic that is not carried"
+NO_ROOM = "refused: no room for a topic to relay"
 
-_decoder: msgspec.msgpack.Decoder[VitisFrame] = msgspec.msgpack.Decoder(VitisFrame)
-
-
-def encode_own(inner: VitisFrame) -> bytes:
-    """The bytes of a frame with this message in it."""
-    return system_frame(inner)
-
-
-def decode_own(frame: SystemFrame) -> VitisFrame:
-    """The message in a frame of a peer."""
-    return read_body(_decoder, frame.body)
+FRAMES = (
+    FrameSpec(Pull, WantEvent, Limit.FREE, missing={"topic": 0}, joins="events", joins_of="number"),
+    FrameSpec(
+        Notice,
+        HaveEvent,
+        Limit.FREE,
+        takes_any=lambda frame: bool(frame.seeking),
+        refused=NOT_CARRIED,
+        joins="events",
+        joins_of="number",
+        tells=True,
+    ),
+    FrameSpec(RelayRequest, Relay, refused=NO_ROOM, share=RELAY_SHARE, joins="topics"),
+)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.live import live, settled, take, until, village
+from support.own_frames import read_own
 from support.strangers import own, shapes_of
 from vinecast.core.arrays.profiles import place_of
 from vinecast.core.errors import RemoteError
@@ -23,30 +24,26 @@ from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.peer.identity import Identity, verify
 from vinecast.peer.limits.misbehaviour import TOO_MUCH_GOSSIP
-from vinecast.peer.routers import vitis_messages as wire
-from vinecast.peer.routers.vitis import NO_ROOM as NO_ROOM_TO_RELAY
-from vinecast.peer.routers.vitis import NOT_CARRIED, RELAY_SHARE
-from vinecast.peer.routers.vitis_batcher import NAMES_BYTES, VitisBatcher
-from vinecast.peer.routers.vitis_codec import NO_ROOM, UnmetPeers, VitisCodec
-from vinecast.peer.table.peer_table import ME, PeerTable
+from vinecast.peer.table.peer_table import PeerTable
 from vinecast.peer.wire.codec import Codec
+from vinecast.peer.wire.frame_codec import NAMES_BYTES, FrameCodec
 from vinecast.peer.wire.handshake import MISBEHAVED
-from vinecast.peer.wire.messages import (
-    TOPICS_MAX,
-    CardReference,
-    Entry,
-    SystemFrame,
-    decode,
-    encode,
-    make_card,
-)
+from vinecast.peer.wire.joiner import Joiner
+from vinecast.peer.wire.messages import encode, make_card, system_frame
+from vinecast.peer.wire.status_codec import StatusCodec
 from vinecast.protocols.cyclon.machine import CyclonAnswer, CyclonRequest
 from vinecast.protocols.gateway import Proposed
 from vinecast.protocols.relay_path import RelayRequest
 from vinecast.protocols.tman import TManAnswer, TManEcho, TManProfile, TManRequest
 from vinecast.systems.common.notices import ASKED_MAX, Notice, Pull
+from vinecast.systems.common.router import ME
+from vinecast.systems.common.wire import TOPICS_MAX, CardReference, Entry
+from vinecast.systems.vitis import messages as wire
 from vinecast.systems.vitis.machine import VitisProfiles
+from vinecast.systems.vitis.messages import NO_ROOM as NO_ROOM_TO_RELAY
+from vinecast.systems.vitis.messages import NOT_CARRIED, RELAY_SHARE
 from vinecast.systems.vitis.rules import WEIGHT_MAX
+from vinecast.systems.vitis.words import NO_ROOM, UnmetPeers, VitisWords
 
 VITIS = NodeConfig(period_s=0.1, system="vitis", topics=64, peers=64)
 STRANGERS = 6
@@ -68,9 +65,8 @@ class Side:
         self.shared = VitisProfiles(peer_table.profiles, np.zeros(64, dtype=np.int32))
         self.strangers, self.counters = UnmetPeers(peer_table, 64), Counter[str]()
         mine = set(peer_table.profiles.topics_of(ME).tolist())
-        self.codec = VitisCodec(
-            Codec(peer_table), peer_table, self.shared, self.strangers, mine.__contains__, self.counters
-        )
+        self.words = VitisWords(peer_table, self.shared, self.strangers, mine.__contains__, self.counters)
+        self.codec = StatusCodec(Codec(peer_table), peer_table, self.words)
 
     @property
     def id(self) -> bytes:
@@ -83,11 +79,18 @@ class Side:
 
     def tell(self, other: "Side", message: Message) -> tuple[int, Any]:
         """What another one makes of a message of this one."""
-        frame = decode(wire.encode_own(self.codec.pack(other.id, message)))
-        assert isinstance(frame, SystemFrame)
-        inner = wire.decode_own(frame)
+        inner = heard(system_frame(self.codec.pack(other.id, message)))
         assert isinstance(inner, wire.VitisExchange | wire.VitisProfile)
         return other.codec.read(self.id, inner)
+
+
+def heard(data: bytes) -> Any:
+    return read_own(data, wire.FRAMES, wire.VitisExchange, wire.VitisProfile)
+
+
+def joiner_over(peer_table: PeerTable, send: Callable[[int, bytes, int], bool]) -> Joiner:
+    codec = FrameCodec(wire.FRAMES, Codec(peer_table), lambda number: peer_table.topics.names[number] or "")
+    return Joiner(send, codec)
 
 
 @given(
@@ -223,9 +226,9 @@ def test_a_stranger_is_forgotten_with_all_who_propose_it() -> None:
     profile = wire.VitisProfile(False, 1, told, named, rows, ())
     there.codec.read(here.id, profile)
     proposed = said.gateway[begin : begin + len(TOPICS)].tolist()
-    there.codec.forget_unmet([sender], [*proposed, *said.parent.tolist()])
+    there.words.forget_unmet([sender], [*proposed, *said.parent.tolist()])
     assert len(there.strangers) == STRANGERS  # a neighbour proposes them
-    there.codec.forget_unmet([], [])
+    there.words.forget_unmet([], [])
     assert len(there.strangers) == 0
     assert set(said.gateway[begin : begin + len(TOPICS)].tolist()) == {sender}
     there.codec.read(here.id, profile)
@@ -269,12 +272,10 @@ def test_small_messages_share_frames() -> None:
     sent: list[tuple[int, Any, int]] = []
 
     def send(to: int, data: bytes, things: int) -> bool:
-        frame = decode(data)
-        assert isinstance(frame, SystemFrame)
-        sent.append((to, wire.decode_own(frame), things))
+        sent.append((to, heard(data), things))
         return to != 9
 
-    box, many = VitisBatcher(send, peer_table.topics), wire.NUMBERS_MAX + 1
+    box, many = joiner_over(peer_table, send), wire.NUMBERS_MAX + 1
     a, b = (peer_table.topics.number_of(name) for name in ("a", "b"))
     assert a is not None
     assert b is not None
@@ -300,7 +301,7 @@ def test_small_messages_share_frames() -> None:
     assert not box.flush()
     names = [f"{n:05}" + "x" * 200 for n in range(NAMES_BYTES // 100)]
     peer_table = PeerTable(LIAR.public, LIAR.sign, verify, "test", 64, 4096)
-    box = VitisBatcher(send, peer_table.topics)
+    box = joiner_over(peer_table, send)
     many_topics = [peer_table.topics.take(name) or 0 for name in names]
     sent.clear()
     box.put(1, RelayRequest(tuple(many_topics)))
@@ -344,8 +345,8 @@ def check_books(node: Node, config: NodeConfig = VITIS) -> None:
     machine, topics = driver.machine, driver.peer_table.topics
     assert len(topics.known()) <= config.topics
     assert len(driver.counters) <= 80
-    assert len(system._unmet) <= config.peers
-    for number in system._topics._held:
+    assert len(system.router._unmet) <= config.peers
+    for number in system._relayed._held:
         assert topics.names[number] is not None
     assert machine.notices.peers() <= set(driver.peer_table.known())
     assert machine.peers_in_use() <= set(driver.peer_table.known())
@@ -356,11 +357,11 @@ def check_books(node: Node, config: NodeConfig = VITIS) -> None:
 
 @pytest.mark.parametrize("shape", ["absurd", "any", "cut"])
 def test_a_node_takes_whatever_comes_and_goes_on(shape: str) -> None:
-    whole = wire.encode_own(
+    whole = system_frame(
         wire.VitisProfile(False, 1, wire.VitisPeerStatus(CARD, 0, 1), (bytes(32),), bytes(7), ())
     )
     tried = {
-        "absurd": frames.map(wire.encode_own),
+        "absurd": frames.map(system_frame),
         "any": (st.tuples(st.integers(-1, 9), names) | shapes).map(own),
         "cut": st.integers(0, len(whole)).map(lambda at: whole[:at]),
     }
@@ -409,7 +410,7 @@ async def attacked(attack: Callable[[Node, Attacker], Any], config: NodeConfig =
 def test_who_asks_to_relay_without_end_takes_no_room_from_others() -> None:
     async def attack(victim: Node, stranger: Attacker) -> None:
         invented = [f"invented/{n}" for n in range(8 * VITIS.topics)]
-        await stranger.send(*(wire.encode_own(wire.Relay(tuple(invented[n : n + 64]))) for n in (0, 64, 128)))
+        await stranger.send(*(system_frame(wire.Relay(tuple(invented[n : n + 64]))) for n in (0, 64, 128)))
         counters = victim._driver.counters
         await until(lambda: counters[NO_ROOM_TO_RELAY] > 0, "refusals")
         for n in range(10):
@@ -426,7 +427,7 @@ def test_who_asks_to_relay_without_end_takes_no_room_from_others() -> None:
 
 def test_who_asks_to_relay_too_often_is_shunned() -> None:
     async def attack(victim: Node, stranger: Attacker) -> None:
-        request = wire.encode_own(wire.Relay(("news",)))
+        request = system_frame(wire.Relay(("news",)))
         for _ in range(64):
             if not await stranger.send(*[request] * 512):
                 break
@@ -439,7 +440,7 @@ def test_who_asks_to_relay_too_often_is_shunned() -> None:
 def test_who_gossips_without_end_is_shunned() -> None:
     async def attack(victim: Node, stranger: Attacker) -> None:
         told = wire.VitisPeerStatus(stranger.card(("news",)), 0, 1)
-        gossip = wire.encode_own(wire.VitisProfile(False, 1, told, (), b"", ()))
+        gossip = system_frame(wire.VitisProfile(False, 1, told, (), b"", ()))
         for _ in range(64):
             if not await stranger.send(*[gossip] * 512):
                 break
@@ -454,11 +455,11 @@ def test_notices_of_events_that_never_come_are_bounded_and_given_up() -> None:
         counters, notices = victim._driver.counters, victim._driver.machine.notices
         for begin in range(0, 2 * ASKED_MAX, wire.NUMBERS_MAX):
             events = tuple(range(begin, begin + wire.NUMBERS_MAX))
-            await stranger.send(wire.encode_own(wire.HaveEvent("news", 1, False, events)))
+            await stranger.send(system_frame(wire.HaveEvent("news", 1, False, events)))
         await stranger.answered()
         assert counters["vitis.told too much"] > 0
         assert len(notices._waiting) <= ASKED_MAX
-        await stranger.send(wire.encode_own(wire.HaveEvent("nobody's", 1, False, (1, 2))))
+        await stranger.send(system_frame(wire.HaveEvent("nobody's", 1, False, (1, 2))))
         await stranger.answered()
         assert counters[NOT_CARRIED] == 2
         await until(lambda: not notices._waiting, "they are given up")
@@ -472,7 +473,7 @@ def test_events_that_are_not_here_are_asked_for_in_vain() -> None:
     async def attack(victim: Node, stranger: Attacker) -> None:
         for begin in range(0, 1024, wire.NUMBERS_MAX):
             events = tuple(range(begin, begin + wire.NUMBERS_MAX))
-            await stranger.send(wire.encode_own(wire.WantEvent(1, False, events)))
+            await stranger.send(system_frame(wire.WantEvent(1, False, events)))
         await stranger.answered()
         assert victim._driver.counters["vitis.asked in vain"] == 1024
 
@@ -488,7 +489,7 @@ def test_who_proposes_what_there_is_not_takes_no_topic_away() -> None:
         for cycle in range(4):
             told = wire.VitisPeerStatus(card, 0, 1)
             profile = wire.VitisProfile(False, cycle, told, named, wire.ROW.pack(0, 1, 2, 1), ())
-            await stranger.send(wire.encode_own(profile))
+            await stranger.send(system_frame(profile))
             await victim._driver.next_cycle()
         assert stranger.identity.id in {
             victim._driver.peer_table.id_of(peer) for peer in victim._driver.machine.neighbours()

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.content.filters import Filter, make_filter
-from vinecast.core.content.filters_index import FilterIndex
+from vinecast.core.content.filters_index import INDEXED_FROM, FilterIndex, WhenCompiled
+from vinecast.core.content.names import LAST_PLACE, Bound, is_filter, read_name
 from vinecast.core.content.schemas import ATTRIBUTES_MAX, INTEGER, Attribute, Event, Schema
-from vinecast.peer.content.index import INDEXED_FROM, WhenCompiled
-from vinecast.peer.content.names import LAST_PLACE, Bound, is_filter, read_name
-from vinecast.peer.table.topic_numbers import TopicNumbers
+from vinecast.systems.common.router import Names
 from vinecast.systems.vinifera.catalogue import Content, Span
 
 TOPIC = 0
@@ -154,9 +153,7 @@ class FilterTable:
 
     attributes = 1 + ATTRIBUTES_MAX
 
-    def __init__(
-        self, topics: TopicNumbers, place_of: Callable[[str], int], when_compiled: WhenCompiled
-    ) -> None:
+    def __init__(self, topics: Names, place_of: Callable[[str], int], when_compiled: WhenCompiled) -> None:
         self._names, self._place_of, self._when_compiled = topics.names, place_of, when_compiled
         self._families: dict[str, _Family] = {}
         self._digests: dict[int, str] = {}

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from support.content import SCHEMA, events, filters, schemas
 from vinecast.core.arrays.profiles import PLACE_BITS, place_of
 from vinecast.core.content.filters import Filter, everything, make_filter
-from vinecast.core.content.schemas import ATTRIBUTES_MAX, Attribute, Event, Schema
-from vinecast.core.log.event_record import EventRecord
-from vinecast.peer.content.names import (
+from vinecast.core.content.names import (
     BOUNDS_MAX,
     PLACES,
     Bound,
@@ -24,9 +22,11 @@ from vinecast.peer.content.names import (
     read_places,
     write_places,
 )
-from vinecast.peer.content.names import SCHEMA as HEADER
+from vinecast.core.content.names import SCHEMA as HEADER
+from vinecast.core.content.schemas import ATTRIBUTES_MAX, Attribute, Event, Schema
+from vinecast.core.log.event_record import EventRecord
 from vinecast.peer.topics import is_topic
-from vinecast.peer.wire.messages import TOPIC_CHARS
+from vinecast.systems.common.wire import TOPIC_CHARS
 
 LAST = (1 << PLACE_BITS) - 1
 DIGEST = digest_of(SCHEMA)

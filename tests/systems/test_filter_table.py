@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vinecast.core.arrays.profiles import PLACE_BITS
+from vinecast.core.content.filters_index import INDEXED_FROM, WhenCompiled
+from vinecast.core.content.names import Box, is_filter, read_name
 from vinecast.core.content.schemas import ATTRIBUTES_MAX
 from vinecast.core.draws import below, stream
-from vinecast.peer.content import requests
-from vinecast.peer.content.index import INDEXED_FROM, WhenCompiled
-from vinecast.peer.content.names import Box, is_filter, read_name
-from vinecast.peer.content.requests import AT_HAND, TOPIC, UNKNOWN, WIDER_MAX, FilterTable
 from vinecast.peer.table.topic_numbers import TopicNumbers
+from vinecast.systems.vinifera import filter_table as requests
 from vinecast.systems.vinifera.catalogue import Span
+from vinecast.systems.vinifera.filter_table import AT_HAND, TOPIC, UNKNOWN, WIDER_MAX, FilterTable
 
 LAST = (1 << PLACE_BITS) - 1
 DIGESTS = "0" * 32, "1" * 32

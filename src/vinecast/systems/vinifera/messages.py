@@ -1,33 +1,20 @@
-"""What nodes of Vinifera say to each other: messages inside a frame ``SystemFrame`` (peer/wire/messages).
-Events are not among them, but in the frames that all systems have.
+"""How the messages of Vinifera travel (``systems/common/wire``). Events are not among them, but in the frames
+that all systems have.
 
 A peer is told of by its card, how long ago it was heard from, where on the circle it is now and how much it
-has to do. Filters go by their names (``peer/content/names``).
-
-Everything that comes in is bounded and typed here, as in ``peer/wire/messages``; what it means is checked by
-``peer/routers/vinifera_codec`` and the machine.
+has to do. Filters go by their names (``core/content/names``).
 """
 
 import struct
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
 from vinecast.core.arrays.profiles import PLACE_BITS
-from vinecast.peer.config import TABLE_MAX
-from vinecast.peer.routers.tman_codec import KINDS
-from vinecast.peer.wire.messages import (
-    AGE_MAX,
-    Card,
-    CardReference,
-    Cycle,
-    SystemFrame,
-    Topic,
-    read_body,
-    system_frame,
-)
-from vinecast.protocols.load_balance import LOAD_MAX
+from vinecast.protocols.content_table import ContentRequest
+from vinecast.protocols.load_balance import LOAD_MAX, ShiftAsk, ShiftGrant
+from vinecast.systems.common.tman_router import EXCHANGES
+from vinecast.systems.common.wire import TABLE_MAX, Age, Card, CardReference, Cycle, FrameSpec, Topic
 
 PEERS_MAX = TABLE_MAX + 32
 """Peers in one message: a table, and what Cyclon knows."""
@@ -51,15 +38,15 @@ class ViniferaPeerStatus(Struct, array_like=True, frozen=True):
     """A peer as one node knows it."""
 
     card: Card | CardReference
-    age: Annotated[int, Meta(ge=0, le=AGE_MAX)]
+    age: Age
     place: Place
     load: Load
 
 
 class ViniferaExchange(Struct, array_like=True, frozen=True, tag=0):
-    """Cyclon's or T-Man's, by its place among ``KINDS``."""
+    """Cyclon's or T-Man's, by its place among ``EXCHANGES``."""
 
-    kind: Annotated[int, Meta(ge=0, lt=len(KINDS))]
+    kind: Annotated[int, Meta(ge=0, lt=len(EXCHANGES))]
     cycle: Cycle
     sender: ViniferaPeerStatus
     """The sender as it is now."""
@@ -85,7 +72,7 @@ class Asked(Struct, array_like=True, frozen=True):
 class FilterRequest(Struct, array_like=True, frozen=True, tag=2):
     """Send me events of these, from now on and for some cycles."""
 
-    asked: Asked
+    wanted: Asked
 
 
 class MayMove(Struct, array_like=True, frozen=True, tag=3):
@@ -100,19 +87,7 @@ class Move(Struct, array_like=True, frozen=True, tag=4):
 
     place: Place
     load: Load
-    asked: Asked
+    wanted: Asked
 
 
-ViniferaFrame = ViniferaExchange | ViniferaProfile | FilterRequest | MayMove | Move
-
-_decoder: msgspec.msgpack.Decoder[ViniferaFrame] = msgspec.msgpack.Decoder(ViniferaFrame)
-
-
-def encode_own(inner: ViniferaFrame) -> bytes:
-    """The bytes of a frame with this message in it."""
-    return system_frame(inner)
-
-
-def decode_own(frame: SystemFrame) -> ViniferaFrame:
-    """The message in a frame of a peer."""
-    return read_body(_decoder, frame.body)
+FRAMES = (FrameSpec(ContentRequest, FilterRequest), FrameSpec(ShiftAsk, MayMove), FrameSpec(ShiftGrant, Move))

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.live import live, settled, until, village
+from support.own_frames import read_own
 from support.strangers import own, shapes_of
 from vinecast.core.errors import RemoteError
 from vinecast.lab.localnet.attacker import Attacker
@@ -15,25 +16,14 @@ from vinecast.node.api.node import Node
 from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.peer.identity import Identity, verify
-from vinecast.peer.routers import trees_messages as wire
-from vinecast.peer.routers.pulsarcast import CHILD_SHARE, REQUESTS_IN_HAND
-from vinecast.peer.routers.trees_codec import TreeCodec
 from vinecast.peer.table.peer_table import PeerTable
 from vinecast.peer.table.relayed_topics import RelayedTopics
 from vinecast.peer.table.topic_numbers import TopicNumbers
+from vinecast.peer.volatile_events import UNKNOWN_FORM
 from vinecast.peer.wire.codec import Codec
-from vinecast.peer.wire.event_encoding import UNKNOWN_FORM
+from vinecast.peer.wire.frame_codec import FrameCodec
 from vinecast.peer.wire.handshake import MISBEHAVED
-from vinecast.peer.wire.messages import (
-    FORM_MAX,
-    TOPICS_MAX,
-    Entry,
-    EventFrame,
-    SystemFrame,
-    decode,
-    encode,
-    make_card,
-)
+from vinecast.peer.wire.messages import FORM_MAX, EventFrame, encode, make_card, system_frame
 from vinecast.protocols.multicast_tree import (
     MulticastTree,
     TreeAbove,
@@ -46,6 +36,9 @@ from vinecast.protocols.multicast_tree import (
     TreePart,
     TreeSearch,
 )
+from vinecast.systems.common.wire import TOPICS_MAX, Entry
+from vinecast.systems.pulsarcast import messages as wire
+from vinecast.systems.pulsarcast.router import CHILD_SHARE, REQUESTS_IN_HAND
 
 TREES = NodeConfig(period_s=0.1, system="pulsarcast", topics=64)
 LIAR = make_identity()
@@ -65,9 +58,9 @@ def book_of(identity: Identity) -> PeerTable:
     return PeerTable(identity.public, identity.sign, verify, "test", 64, 64)
 
 
-def codec_over(peer_table: PeerTable) -> tuple[TreeCodec, RelayedTopics]:
+def codec_over(peer_table: PeerTable) -> tuple[FrameCodec, RelayedTopics]:
     topics = RelayedTopics(peer_table.topics, lambda number: False)
-    return TreeCodec(Codec(peer_table), topics), topics
+    return FrameCodec(wire.FRAMES, Codec(peer_table), topics.name_of, topics.number_of), topics
 
 
 def test_what_is_said_is_what_is_heard() -> None:
@@ -84,9 +77,8 @@ def test_what_is_said_is_what_is_heard() -> None:
         TreeMember(talk, False), TreeHeartbeat((news, talk)), TreeHeartbeat(()), TreeAlive((talk,)),
         TreeAbove(news, (third,)),
     ):  # fmt: skip
-        frame = decode(wire.encode_own(speaks.pack(other.id, message)))
-        assert isinstance(frame, SystemFrame)
-        got: Any = listens.read(one.id, wire.decode_own(frame))
+        frame = read_own(system_frame(speaks.pack(other.id, message)), wire.FRAMES)
+        got: Any = listens.read(one.id, frame)
         assert type(got) is type(message)
         for field in message.__dataclass_fields__:
             told, taken = getattr(message, field), getattr(got, field)
@@ -126,7 +118,7 @@ def test_impossible_topics_and_others_than_trees() -> None:
     for frame in (wire.Join("a//b"), wire.Heartbeat(("#",)), wire.Above("", ())):
         with pytest.raises(RemoteError, match="impossible topic"):
             codec.read(b"", frame)
-    with pytest.raises(TypeError):
+    with pytest.raises(KeyError):
         codec.pack(b"", EventFrame(0, ()))  # type: ignore[arg-type]
 
 
@@ -139,7 +131,7 @@ frames = st.one_of(
     *(st.builds(kind, names) for kind in (wire.Join, wire.Accept, wire.Part, wire.SearchTree)),
     st.builds(wire.Heartbeat, lists),
     st.builds(wire.Alive, lists),
-    st.builds(wire.TreeMember, names, st.booleans()),
+    st.builds(wire.MemberOfTree, names, st.booleans()),
     st.builds(wire.Above, names, entries),
 )
 shapes = shapes_of(names)
@@ -161,7 +153,7 @@ def check_books(node: Node) -> None:
 def test_a_node_takes_whatever_comes_and_goes_on(shape: str) -> None:
     whole = own([7, "news", []])
     tried = {
-        "absurd": frames.map(wire.encode_own),
+        "absurd": frames.map(system_frame),
         "any": (st.tuples(st.integers(-1, 9), names) | shapes).map(own),
         "cut": st.integers(0, len(whole)).map(lambda at: whole[:at]),
     }
@@ -208,7 +200,7 @@ async def attacked(attack: Callable[[Node, Attacker], Any], **rest: Any) -> None
 
 def test_who_joins_without_end_is_told_no_and_takes_no_room_from_others() -> None:
     async def attack(victim: Node, stranger: Attacker) -> None:
-        joins = [wire.encode_own(wire.Join(f"invented/{n}")) for n in range(2 * TREES.topics)]
+        joins = [system_frame(wire.Join(f"invented/{n}")) for n in range(2 * TREES.topics)]
         await stranger.send(*joins)
         counters = victim._driver.counters
         await until(lambda: counters["refused: no room for a topic of a tree"] > 0, "refusals")
@@ -220,7 +212,7 @@ def test_who_joins_without_end_is_told_no_and_takes_no_room_from_others() -> Non
 
 def test_who_asks_without_end_is_shunned() -> None:
     async def attack(victim: Node, stranger: Attacker) -> None:
-        question = wire.encode_own(wire.SearchTree("news"))
+        question = system_frame(wire.SearchTree("news"))
         for _ in range(2 * REQUESTS_IN_HAND // 512):
             if not await stranger.send(*[question] * 512):
                 break
@@ -237,7 +229,7 @@ def test_events_in_ways_that_there_are_not_are_refused() -> None:
             for way in (1, FORM_MAX):
                 driver.on_frame(found.nodes[1].id, encode(EventFrame(0, ((b"x", b"y"),), way)))
             assert driver.counters[f"refused: {UNKNOWN_FORM}"] == 2
-            driver.on_frame(found.nodes[1].id, wire.encode_own(wire.Join("news")))
+            driver.on_frame(found.nodes[1].id, system_frame(wire.Join("news")))
             assert driver.counters["refused: malformed message (ValidationError)"] == 1
 
     live(main())

@@ -1,6 +1,7 @@
 """What nodes of Vinifera say to each other: heard as it was said, and whatever else comes is refused."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,9 +14,12 @@ from hypothesis import strategies as st
 
 from support.content import SCHEMA
 from support.live import live, until, village
+from support.own_frames import read_own
 from support.strangers import own, shapes_of
 from vinecast.core.arrays.profiles import PLACE_BITS, place_of
 from vinecast.core.content.filters_text import parse_filter
+from vinecast.core.content.names import PLACES, digest_of, name_of, write_places
+from vinecast.core.content.names import SCHEMA as HEADER
 from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message
 from vinecast.core.log.batch_signature import sign_events
@@ -27,35 +31,26 @@ from vinecast.node.api.subscription import Subscription
 from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.node.transport.interface import TransportConfig
-from vinecast.peer.config import ViniferaSettings
-from vinecast.peer.content.names import PLACES, digest_of, name_of, write_places
-from vinecast.peer.content.names import SCHEMA as HEADER
-from vinecast.peer.content.requests import FilterTable
 from vinecast.peer.identity import Identity, verify
 from vinecast.peer.limits.misbehaviour import FAULTS_A_CYCLE, TOLD_CYCLES, TOO_MUCH_GOSSIP
-from vinecast.peer.routers import vinifera_messages as wire
-from vinecast.peer.routers.vinifera import NO_ROOM, ContentEncoding
-from vinecast.peer.routers.vinifera_codec import ViniferaCodec
 from vinecast.peer.streams.messages import CarriedEvents, encode_stream
-from vinecast.peer.table.peer_table import ME, PeerTable
+from vinecast.peer.table.peer_table import PeerTable
 from vinecast.peer.wire.codec import Codec
 from vinecast.peer.wire.handshake import MISBEHAVED
-from vinecast.peer.wire.messages import (
-    HOPS_MAX,
-    TOPIC_CHARS,
-    CardReference,
-    Entry,
-    EventFrame,
-    SystemFrame,
-    decode,
-    encode,
-    make_card,
-)
+from vinecast.peer.wire.messages import EventFrame, encode, make_card, system_frame
+from vinecast.peer.wire.status_codec import StatusCodec
 from vinecast.protocols.content_table import WantedRange
 from vinecast.protocols.cyclon.machine import CyclonAnswer, CyclonRequest
 from vinecast.protocols.load_balance import LOAD_MAX
 from vinecast.protocols.tman import TManAnswer, TManEcho, TManProfile, TManRequest
+from vinecast.systems.common.router import ME
+from vinecast.systems.common.wire import HOPS_MAX, TOPIC_CHARS, CardReference, Entry
+from vinecast.systems.vinifera import messages as wire
 from vinecast.systems.vinifera.catalogue import ContentShared
+from vinecast.systems.vinifera.filter_table import FilterTable
+from vinecast.systems.vinifera.router import ContentEncoding
+from vinecast.systems.vinifera.settings import ViniferaSettings
+from vinecast.systems.vinifera.words import NO_ROOM, AskedForm, ViniferaWords
 
 VINIFERA = NodeConfig(
     period_s=0.1, system="vinifera", topics=64, peers=64, vinifera=ViniferaSettings(requests=128)
@@ -86,9 +81,12 @@ class Side:
             peer_table.topics.take(name)  # the same name has other numbers there
         peer_table.renew("127.0.0.1:9", 1, names)
         self.shared = ContentShared(peer_table.profiles, self.filters, 4)
-        self.codec = ViniferaCodec(
-            Codec(peer_table), peer_table, self.shared, self.filters, peer_table.topics.take
-        )
+        self.counters = Counter[str]()
+        self.codec = StatusCodec(Codec(peer_table), peer_table, ViniferaWords(peer_table, self.shared))
+
+    def asked(self, room: int = 1024) -> AskedForm:
+        """What it reads of requests, and writes of them. room: for parts of ranges"""
+        return AskedForm(self.peer_table, self.filters, self.peer_table.topics.take, room, self.counters)
 
     @property
     def id(self) -> bytes:
@@ -101,15 +99,13 @@ class Side:
 
     def tell(self, other: "Side", message: Message) -> tuple[int, Any]:
         """What another one makes of a message of this one."""
-        inner = heard(wire.encode_own(self.codec.pack(other.id, message)))
+        inner = heard(system_frame(self.codec.pack(other.id, message)))
         assert isinstance(inner, wire.ViniferaExchange | wire.ViniferaProfile)
         return other.codec.read(self.id, inner)
 
 
-def heard(data: bytes) -> wire.ViniferaFrame:
-    frame = decode(data)
-    assert isinstance(frame, SystemFrame)
-    return wire.decode_own(frame)
+def heard(data: bytes) -> Any:
+    return read_own(data, wire.FRAMES, wire.ViniferaExchange, wire.ViniferaProfile)
 
 
 places = st.integers(0, LAST)
@@ -185,13 +181,13 @@ def test_requests_are_heard_as_they_were_said(rows: list[tuple[str, int, int, in
         (name, here.filters.index_of(one.filter, one.attribute), one.low, one.high)
         for (name, *_), one in zip(rows, wanted, strict=True)
     ]
-    got = []
-    for asked in here.codec.pack_wanted(wanted):
-        inner = heard(wire.encode_own(wire.FilterRequest(asked)))
+    got: list[WantedRange] = []
+    for asked, things in here.asked().pack(tuple(wanted)):
+        assert things == len(asked.names)
+        inner = heard(system_frame(wire.FilterRequest(asked)))
         assert isinstance(inner, wire.FilterRequest)
-        found, refused = there.codec.read_wanted(inner.asked, 1024)
-        assert refused == 0
-        got += found
+        got += there.asked().read(b"", inner.wanted)
+        assert not there.counters[NO_ROOM]
     names = there.peer_table.topics.names
     assert said == [
         (names[one.filter], there.filters.index_of(one.filter, one.attribute), one.low, one.high)
@@ -216,12 +212,12 @@ def test_requests_are_cut_to_fit_into_frames() -> None:
             for number in numbers
             for n in range(each)
         ]
-        cut = list(here.codec.pack_wanted(wanted))
+        cut = [asked for asked, _ in here.asked().pack(tuple(wanted))]
         assert sum(len(asked.rows) for asked in cut) == len(wanted) * wire.ROW.size
         for asked in cut:
-            data = wire.encode_own(wire.FilterRequest(asked))
+            data = system_frame(wire.FilterRequest(asked))
             assert len(data) <= most
-            assert len(wire.encode_own(wire.Move(LAST, LOAD_MAX, asked))) <= most
+            assert len(system_frame(wire.Move(LAST, LOAD_MAX, asked))) <= most
             assert isinstance(heard(data), wire.FilterRequest)
 
 
@@ -251,20 +247,21 @@ def row(name: int = 0, index: int = 0, low: int = 0, high: int = 9) -> bytes:
 def test_requests_that_nobody_makes_are_refused(names: tuple[str, ...], rows: bytes, fault: str) -> None:
     there = Side(1)
     with pytest.raises(RemoteError, match=fault):
-        there.codec.read_wanted(wire.Asked(names, rows), 1024)
+        there.asked().read(b"", wire.Asked(names, rows))
 
 
 def test_names_beyond_the_room_are_left_out() -> None:
     there = Side(1, ())
     names = tuple(filter_name(n) for n in range(100, 110))
     rows = b"".join(row(n, 2, n, n) for n in range(10))
-    wanted, refused = there.codec.read_wanted(wire.Asked(names, rows), 4)
-    assert [one.low for one in wanted] == [0, 1, 2, 3]
-    assert refused == 6
-    assert there.codec.read_wanted(wire.Asked(names, rows), 0) == ([], 10)
+    asked = there.asked(4)
+    assert [one.low for one in asked.read(b"", wire.Asked(names, rows))] == [0, 1, 2, 3]
+    assert there.counters[NO_ROOM] == 6
+    assert asked.read(b"", wire.Asked(names, rows)) == ()
+    assert there.counters[NO_ROOM] == 16
     small = Side(1, (), topics=4)
-    wanted, refused = small.codec.read_wanted(wire.Asked(names, rows), 1024)
-    assert len(wanted) + refused == 10
+    wanted = small.asked().read(b"", wire.Asked(names, rows))
+    assert len(wanted) + small.counters[NO_ROOM] == 10
     assert len(small.peer_table.topics.numbers) <= 4
 
 
@@ -420,25 +417,25 @@ def check_books(node: Node, config: NodeConfig = VINIFERA) -> None:
     assert len(topics.numbers) <= config.topics
     assert len(machine.requests) <= config.vinifera.requests
     assert len(driver.counters) <= 80
-    for number in system._topics._held:
+    for number in system._relayed._held:
         assert topics.names[number] is not None
-    filters = system._shared.filters
+    filters = system.router._shared.filters
     assert set(filters._spans) == set(topics.numbers.values())
     assert machine.peers_in_use() <= set(driver.peer_table.known())
     for attribute, number in machine.requests._rows:
         assert any(span.attribute == attribute for span in filters.spans(number))
     place = driver.peer_table.profiles.place
     assert ((place >= 0) & (place <= LAST)).all()
-    load = system._shared.load
+    load = system.router._shared.load
     assert ((load >= 0) & (load <= LOAD_MAX)).all()
-    assert not system._shared.contents
+    assert not system.router._shared.contents
 
 
 @pytest.mark.parametrize("shape", ["absurd", "any", "cut", "events"])
 def test_a_node_takes_whatever_comes_and_goes_on(shape: str) -> None:
-    whole = wire.encode_own(wire.Move(5, 5, wire.Asked((CHEAP, "news"), row(0, 1) + row(1))))
+    whole = system_frame(wire.Move(5, 5, wire.Asked((CHEAP, "news"), row(0, 1) + row(1))))
     tried = {
-        "absurd": frames.map(wire.encode_own),
+        "absurd": frames.map(system_frame),
         "any": (st.tuples(st.integers(-1, 9), names) | shapes).map(own),
         "cut": st.integers(0, len(whole)).map(lambda at: whole[:at]),
         "events": event_frames(),
@@ -645,8 +642,8 @@ def test_moves_that_nobody_asked_for_are_not_made() -> None:
         for n in range(5):
             where = (before + 1000 + n) % LAST
             asked = wire.Asked((filter_name(n),), row(0, 2))
-            one._driver.on_frame(LIAR.id, wire.encode_own(wire.Move(where, 5, asked)))
-            one._driver.on_frame(LIAR.id, wire.encode_own(wire.MayMove(where, LOAD_MAX)))
+            one._driver.on_frame(LIAR.id, system_frame(wire.Move(where, 5, asked)))
+            one._driver.on_frame(LIAR.id, system_frame(wire.MayMove(where, LOAD_MAX)))
         assert counters["load_balance.unasked"] == counters["load_balance.refused"] == 5
         assert place[ME] == before
         assert len(one._driver.machine.requests) <= 2
@@ -661,7 +658,7 @@ def test_a_part_of_no_range_is_counted_and_nothing_else() -> None:
         had = len(one._driver.machine.requests)
         bad = [(9, 3), (LAST + 1, LAST + 1), (0, 2**32 - 1), (2**32 - 1, 0)]
         rows = b"".join(row(0, 1, *ends) for ends in bad)
-        one._driver.on_frame(LIAR.id, wire.encode_own(wire.FilterRequest(wire.Asked((CHEAP,), rows))))
+        one._driver.on_frame(LIAR.id, system_frame(wire.FilterRequest(wire.Asked((CHEAP,), rows))))
         assert one._driver.counters["content_table.refused"] == len(bad)
         assert len(one._driver.machine.requests) == had
 
@@ -696,7 +693,7 @@ def test_who_asks_without_end_takes_no_room_from_others() -> None:
                 tuple(filter_name(n) for n in range(begin, begin + 64)),
                 b"".join(row(n, 2, n, n) for n in range(64)),
             )
-            await stranger.send(wire.encode_own(wire.FilterRequest(asked)))
+            await stranger.send(system_frame(wire.FilterRequest(asked)))
         await stranger.answered()
         assert counters[NO_ROOM] > 0
         assert len(requests) <= config.vinifera.requests
@@ -716,7 +713,7 @@ def test_who_asks_without_end_takes_no_room_from_others() -> None:
 
 def test_who_asks_too_often_is_shunned() -> None:
     async def attack(victim: Node, stranger: Attacker) -> None:
-        request = wire.encode_own(wire.FilterRequest(wire.Asked((CHEAP,), row(0, 1))))
+        request = system_frame(wire.FilterRequest(wire.Asked((CHEAP,), row(0, 1))))
         for _ in range(64):
             if not await stranger.send(*[request] * 512):
                 break
@@ -729,7 +726,7 @@ def test_who_asks_too_often_is_shunned() -> None:
 def test_who_gossips_without_end_is_shunned() -> None:
     async def attack(victim: Node, stranger: Attacker) -> None:
         told = wire.ViniferaPeerStatus(stranger.card((CHEAP,)), 0, 1, 1)
-        gossip = wire.encode_own(wire.ViniferaProfile(False, 1, told, ()))
+        gossip = system_frame(wire.ViniferaProfile(False, 1, told, ()))
         for _ in range(64):
             if not await stranger.send(*[gossip] * 512):
                 break
@@ -746,7 +743,7 @@ def test_who_says_it_is_everywhere_keeps_events_for_a_while_only() -> None:
         for cycle in range(6):
             place = int(victim._driver.peer_table.profiles.place[ME])
             told = wire.ViniferaPeerStatus(stranger.card((CHEAP,)), 0, (place - 1 - cycle) % LAST, LOAD_MAX)
-            await stranger.send(wire.encode_own(wire.ViniferaProfile(cycle % 2 == 1, cycle, told, ())))
+            await stranger.send(system_frame(wire.ViniferaProfile(cycle % 2 == 1, cycle, told, ())))
             await victim._driver.next_cycle()
             check_books(victim)
         await stranger.leave()

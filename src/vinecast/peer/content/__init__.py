@@ -1,1 +1,0 @@
-"""Content on a node: names of filters, requests of others, and their index."""

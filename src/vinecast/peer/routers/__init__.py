@@ -1,1 +1,0 @@
-"""Routers: the systems as a node runs them."""
