@@ -66,7 +66,7 @@ def _of(node: ast.AST, allowed: frozenset[str] | set[str]) -> Iterator[str]:
             yield BUILTINS[name]
         case ast.Call(ast.Name("import_module") | ast.Attribute(attr="import_module"), [what, *_]):
             if not _is_ours(what):
-                yield "import_module() may name modules of vinecast, or an entry of SYSTEMS, and nothing else"
+                yield "import_module() may name modules of vinecast and nothing else"
         case ast.Call(ast.Name("default_rng") | ast.Attribute(attr="default_rng"), [], []):
             yield "default_rng() without a seed reads entropy: draw with core.draws"
         case ast.Call(ast.Attribute(attr="datetime64"), [ast.Constant("now" | "today"), *_]):
@@ -98,8 +98,6 @@ def _is_ours(what: ast.expr) -> bool:
     match what:
         case ast.Constant(str(name)) | ast.JoinedStr([ast.Constant(str(name)), *_]):
             return name.startswith("vinecast.")
-        case ast.Subscript(ast.Name("SYSTEMS")):
-            return True
     return False
 
 

@@ -95,10 +95,10 @@ class System:
     view_of: Callable[[Any], NDArray[np.int32]] = cyclon_view
     """The peers that a machine knows; empty slots hold NOBODY. [slot]"""
     sweep_of: str = ""
-    """"module:class" of the whole population at once, for systems that have a sweep: only who runs one loads
-    it."""
+    """"folder.module:class" in ``systems`` of the whole population at once, for systems that have a sweep:
+    only who runs one loads it."""
     measures_of: str = ""
-    """"module:name" of how the sweep's topics are measured (``SweepMeasures``)."""
+    """"folder.module:name" of how the sweep's topics are measured (``SweepMeasures``)."""
     has_topics: bool = True
     """Whether its nodes subscribe to topics and publish on them."""
     has_content: bool = False
@@ -122,6 +122,6 @@ class System:
 
 
 def _load(path: str) -> Any:
-    """What "module:name" stands for; None for nothing."""
+    """What "folder.module:name" stands for; None for nothing."""
     module, _, name = path.partition(":")
-    return getattr(import_module(module), name) if path else None
+    return getattr(import_module(f"vinecast.systems.{module}"), name) if path else None

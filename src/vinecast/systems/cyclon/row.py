@@ -13,6 +13,6 @@ ROW = System(
     CyclonConfig,
     _cyclon_machines,
     lambda machine: machine.peers,
-    sweep_of="vinecast.systems.cyclon.sweep:cyclon_sweep",
+    sweep_of="cyclon.sweep:cyclon_sweep",
     has_topics=False,
 )

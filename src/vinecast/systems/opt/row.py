@@ -6,7 +6,7 @@ from vinecast.systems.opt.machine import OptConfig, opt_machines
 ROW = System(
     OptConfig,
     opt_machines,
-    sweep_of="vinecast.systems.tman_sweep.sweep:TManSweep",
-    measures_of="vinecast.systems.tman_sweep.measures:MEASURES",
+    sweep_of="tman_sweep.sweep:TManSweep",
+    measures_of="tman_sweep.measures:MEASURES",
     settings=("synchronous",),
 )

@@ -53,8 +53,8 @@ TIMERS = ("cyclon", "vicinity", "rings", gravity.TIMER)
 ROW = System(
     PolderCastConfig,
     _poldercast_machines,
-    sweep_of="vinecast.systems.poldercast.sweep:PolderCastSweep",
-    measures_of="vinecast.systems.poldercast.measures:MEASURES",
+    sweep_of="poldercast.sweep:PolderCastSweep",
+    measures_of="poldercast.measures:MEASURES",
     settings=("synchronous",),
     live=LiveSystem(
         make=make,

@@ -46,8 +46,8 @@ assert PLAIN.live is not None
 ROW = System(
     PolderCastRegularConfig,
     _poldercast_regular_machines,
-    sweep_of="vinecast.systems.poldercast_regular.sweep:PolderCastRegularSweep",
-    measures_of="vinecast.systems.poldercast.measures:MEASURES",
+    sweep_of="poldercast_regular.sweep:PolderCastRegularSweep",
+    measures_of="poldercast.measures:MEASURES",
     settings=("synchronous",),
     live=replace(
         PLAIN.live,

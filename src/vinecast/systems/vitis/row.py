@@ -23,8 +23,8 @@ def _warm_machines() -> Sequence[Vitis]:
 ROW = System(
     VitisConfig,
     vitis_machines,
-    sweep_of="vinecast.systems.tman_sweep.sweep:TManSweep",
-    measures_of="vinecast.systems.tman_sweep.measures:MEASURES",
+    sweep_of="tman_sweep.sweep:TManSweep",
+    measures_of="tman_sweep.measures:MEASURES",
     settings=("synchronous",),
     live=LiveSystem(
         make=make,
