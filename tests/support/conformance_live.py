@@ -201,12 +201,6 @@ class LiveTrial(AnyTrial):
                 assert set(view) <= known
 
 
-class LiveTrialOverTls(LiveTrial):
-    """The same over real sockets."""
-
-    sockets = True
-
-
 class LiveTrialOfTrees(LiveTrial):
     """A population of live nodes whose system grows trees."""
 
@@ -240,12 +234,6 @@ class LiveTrialOfTrees(LiveTrial):
         return below == upward and roots == ([nearest] if wanted else [])
 
 
-class LiveTrialOfTreesOverTls(LiveTrialOfTrees):
-    """The same over real sockets."""
-
-    sockets = True
-
-
 class LiveTrialOfClusters(LiveTrial):
     """A population of live nodes whose system has clusters, and paths between them."""
 
@@ -274,12 +262,6 @@ class LiveTrialOfClusters(LiveTrial):
             driver.peer_table.topics.leave(number)
 
 
-class LiveTrialOfClustersOverTls(LiveTrialOfClusters):
-    """The same over real sockets."""
-
-    sockets = True
-
-
 class LiveTrialOfContent(LiveTrialOfClusters):
     """A population of live nodes whose system routes by content, of which topics are the simplest."""
 
@@ -296,18 +278,10 @@ class LiveTrialOfContent(LiveTrialOfClusters):
             driver.peer_table.topics.leave(number)
 
 
-class LiveTrialOfContentOverTls(LiveTrialOfContent):
-    """The same over real sockets."""
-
-    sockets = True
-
-
 LIVE = replace(POLDERCAST, config=live_config(), where=LiveTrial, nodes=20)
-LIVE_OVER_TLS = replace(LIVE, where=LiveTrialOverTls)
 LIVE_TREES = replace(
     SYSTEMS["pulsarcast"], config=live_config(system="pulsarcast"), where=LiveTrialOfTrees, nodes=20
 )
-LIVE_TREES_OVER_TLS = replace(LIVE_TREES, where=LiveTrialOfTreesOverTls)
 LIVE_CLUSTERS = replace(
     SYSTEMS["vitis"],
     config=NodeConfig(system="vitis", period_s=0.2, vitis=VitisSettings(table_size=8)),
@@ -315,14 +289,12 @@ LIVE_CLUSTERS = replace(
     nodes=14,
 )
 """Everybody tells its whole table in every cycle that it is there, so that these are longer."""
-LIVE_CLUSTERS_OVER_TLS = replace(LIVE_CLUSTERS, where=LiveTrialOfClustersOverTls)
 LIVE_CONTENT = replace(
     LIVE_CLUSTERS,
     config=NodeConfig(system="vinifera", period_s=0.2, vinifera=ViniferaSettings(table_size=8)),
     where=LiveTrialOfContent,
     reason_alone="nobody asked",
 )
-LIVE_CONTENT_OVER_TLS = replace(LIVE_CONTENT, where=LiveTrialOfContentOverTls)
 LIVE_SYSTEMS = {
     "live": LIVE,
     "live-pulsarcast": LIVE_TREES,
@@ -330,3 +302,9 @@ LIVE_SYSTEMS = {
     "live-vinifera": LIVE_CONTENT,
 }
 """Every system that a live node can run. A further one: its own way to tell that it has settled."""
+
+
+def over_tls(system: TopicSystem) -> TopicSystem:
+    """The same over real sockets."""
+    assert system.where is not None
+    return replace(system, where=type(f"{system.where.__name__}OverTls", (system.where,), {"sockets": True}))

@@ -18,18 +18,7 @@ from support.conformance import (
     filter_sets,
 )
 from support.conformance import poldercast_config as poldercast
-from support.conformance_live import (
-    LIVE,
-    LIVE_CLUSTERS,
-    LIVE_CLUSTERS_OVER_TLS,
-    LIVE_CONTENT,
-    LIVE_CONTENT_OVER_TLS,
-    LIVE_OVER_TLS,
-    LIVE_SYSTEMS,
-    LIVE_TREES,
-    LIVE_TREES_OVER_TLS,
-    live_config,
-)
+from support.conformance_live import LIVE, LIVE_SYSTEMS, live_config, over_tls
 from vinecast.core.machine import SECOND_US
 from vinecast.sim.engine.network import Network, NetworkConfig, Partition
 from vinecast.sim.workload.subscriptions import Subscriptions, pattern
@@ -47,13 +36,8 @@ VARIANTS: dict[str, tuple[TopicSystem, Any]] = {
 } | {name: (system, system.config) for name, system in SYSTEMS.items() if name != "poldercast"}
 VARIANTS |= {f"live-{f}": (LIVE, live_config(fanout=f)) for f in (1, 2, 3, 4)}
 VARIANTS |= {"live-2-cyclon": (LIVE, live_config(shortcuts="cyclon"))}
-VARIANTS |= {"live-over-TLS": (LIVE_OVER_TLS, live_config())}
-VARIANTS |= {"live-pulsarcast": (LIVE_TREES, LIVE_TREES.config)}
-VARIANTS |= {"live-pulsarcast-over-TLS": (LIVE_TREES_OVER_TLS, LIVE_TREES.config)}
-VARIANTS |= {"live-vitis": (LIVE_CLUSTERS, LIVE_CLUSTERS.config)}
-VARIANTS |= {"live-vitis-over-TLS": (LIVE_CLUSTERS_OVER_TLS, LIVE_CLUSTERS.config)}
-VARIANTS |= {"live-vinifera": (LIVE_CONTENT, LIVE_CONTENT.config)}
-VARIANTS |= {"live-vinifera-over-TLS": (LIVE_CONTENT_OVER_TLS, LIVE_CONTENT.config)}
+VARIANTS |= {name: (system, system.config) for name, system in LIVE_SYSTEMS.items() if system is not LIVE}
+VARIANTS |= {f"{name}-over-TLS": (over_tls(one), one.config) for name, one in LIVE_SYSTEMS.items()}
 
 Begin = Callable[..., AnyTrial]
 

@@ -161,6 +161,10 @@ class PeerTable:
         """The number of a peer that is known, or NOBODY."""
         return self._number.get(peer, NOBODY)
 
+    def number_of_key(self, public: bytes) -> int:
+        """The number of the peer with a public key, or NOBODY."""
+        return self.number_of(id_of_key(public))
+
     def id_of(self, number: int) -> bytes:
         """The id behind a number."""
         return self._ids[number]

@@ -159,6 +159,10 @@ class Peers(Protocol):
         """The number of a peer that is known, or NOBODY."""
         ...
 
+    def number_of_key(self, public: bytes) -> int:
+        """The number of the peer with a public key, such as an event's publisher, or NOBODY."""
+        ...
+
     def id_of(self, number: int) -> bytes:
         """The id behind a number."""
         ...
