@@ -75,7 +75,7 @@ def test_nodes_of_different_systems_refuse_each_other_and_say_why(sockets: bool,
         async with village(1, sockets) as found:
             (rings,) = found.nodes
             stranger = await found.add(config=NodeConfig(period_s=FAST.period_s, system=other))
-            reason = f"other system: poldercast and {other}"
+            reason = f"other system: {' and '.join(sorted(('poldercast', other)))}"
             await until(lambda: stranger.join_trouble.get(rings.address) == reason, "it is told why")
             await until(lambda: rings.stats()["counters"].get(f"refused: {reason}", 0) > 0, "it is counted")
             assert not rings.peers()
