@@ -278,6 +278,14 @@ class LiveTrialOfContent(LiveTrialOfClusters):
             driver.peer_table.topics.leave(number)
 
 
+class LiveTrialOfFlooding(LiveTrialOfClusters):
+    """A population of live nodes that pass everything on."""
+
+    def _ways(self, driver: Driver, topic: int) -> set[bytes]:
+        """Its links."""
+        return {driver.peer_table.id_of(peer) for peer in driver.machine.cyclon.view.tolist()}
+
+
 LIVE = replace(POLDERCAST, config=live_config(), where=LiveTrial, nodes=20)
 LIVE_TREES = replace(
     SYSTEMS["pulsarcast"], config=live_config(system="pulsarcast"), where=LiveTrialOfTrees, nodes=20
@@ -300,6 +308,9 @@ LIVE_SYSTEMS = {
     "live-pulsarcast": LIVE_TREES,
     "live-vitis": LIVE_CLUSTERS,
     "live-vinifera": LIVE_CONTENT,
+    "live-flooding": replace(
+        SYSTEMS["flooding-relays"], config=live_config(system="flooding"), where=LiveTrialOfFlooding, nodes=20
+    ),
 }
 """Every system that a live node can run. A further one: its own way to tell that it has settled."""
 

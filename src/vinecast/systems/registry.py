@@ -16,7 +16,7 @@ _IS_LIVE = {
     "grid": False,
     "pulsarcast": True,
     "scribe": False,
-    "flooding": False,
+    "flooding": True,
     "vitis": True,
     "rvr": False,
     "opt": False,
