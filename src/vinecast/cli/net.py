@@ -42,7 +42,7 @@ def add_net(commands: Any, command: Command) -> None:
     parser.add_argument(
         "--system",
         metavar="NAME",
-        help="what carries events, such as pulsarcast or vitis; an unknown name lists all (default: poldercast)",
+        help="what carries events, such as pulsarcast; an unknown name lists all (default: poldercast)",
     )
     parser.add_argument(
         "--set",
