@@ -39,7 +39,7 @@ class _LineView:
 
 
 class _Live:
-    """The view on a terminal."""
+    """Redraws the state of a local network on a terminal."""
 
     def __init__(self, network: "LocalNetwork") -> None:
         from rich.console import Console

@@ -139,7 +139,7 @@ class VolatileEvents:
         self._handle(signed, EncodedEvent(block, signature), event)
 
     def _handle(self, signed: SignedEvent, encoded: EncodedEvent, event: Event) -> None:
-        """Handle something about one event; what is sent of it waits in the outbox."""
+        """Handle something about one event; what is sent of it waits in the batcher."""
         form_of = self._event_encoding.form_of
         if self._at_hand is not None:
             self._at_hand.put(signed, encoded)

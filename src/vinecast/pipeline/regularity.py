@@ -234,7 +234,7 @@ def means(counts: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class RegularityPlan:
-    """What to analyse."""
+    """Which cycles, slots and thresholds a trace is analysed by."""
 
     cycles: tuple[str, ...] = tuple(CYCLES_S)
     slots_s: tuple[int, ...] = (3600,)

@@ -39,7 +39,7 @@ LINES_MAX = 12  # ours: more curves in one picture tell nothing
 
 @dataclass(frozen=True, slots=True)
 class ReportConfig:
-    """What to report."""
+    """Which measures a report shows, and how."""
 
     title: str = ""
     """At the top; the sweep's name unless given."""

@@ -182,7 +182,7 @@ def edges_among(edges: DataFrame, samples: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class SamplePlan:
-    """What to sample."""
+    """How many users a sample has, and where it begins."""
 
     users: int
     """How many users."""

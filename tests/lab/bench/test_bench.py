@@ -9,8 +9,8 @@ import pytest
 
 from vinecast.cli import main
 from vinecast.lab.bench import sim
+from vinecast.lab.bench.result import Result
 from vinecast.lab.bench.sim import (
-    Result,
     bench_sim,
     child,
     cold_start,

@@ -18,7 +18,8 @@ from vinecast.cli.node_bench import RIVALS as TYPED_RIVALS
 from vinecast.core.errors import InputError, OverloadedError
 from vinecast.lab.bench import node, rivals
 from vinecast.lab.bench.member import ArrivalTally, serve
-from vinecast.lab.bench.node import PARTS, RIVALS, NodePlan, Result, bench_node
+from vinecast.lab.bench.node import PARTS, RIVALS, NodePlan, bench_node
+from vinecast.lab.bench.result import Result
 from vinecast.lab.bench.team import AbsentError, Team, Trial, highest_rate
 from vinecast.node.runtime.loop import run
 

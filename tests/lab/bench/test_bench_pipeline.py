@@ -23,7 +23,7 @@ from vinecast.lab.bench.pipeline import PARTS, PipelinePlan, bench_pipeline
 from vinecast.lab.bench.pipeline_inputs import QUICK, PipelineSizes, write_graph, write_trace
 from vinecast.lab.bench.pipeline_work import NAME, WorkOutcome, WorkTask, do
 from vinecast.lab.bench.process_tree import CpuClock, Watched, memory_of, watch
-from vinecast.lab.bench.sim import Result
+from vinecast.lab.bench.result import Result
 from vinecast.pipeline.lake import Lake
 from vinecast.pipeline.tables import SESSIONS
 

@@ -26,7 +26,7 @@ from vinecast.lab.bench.poldercast import (
     sweep_of,
 )
 from vinecast.lab.bench.poldercast import bench_poldercast as bench
-from vinecast.lab.bench.sim import Result
+from vinecast.lab.bench.result import Result
 from vinecast.sim.workload.churn import Availability, on_off
 
 TINY = PolderCastSizes(

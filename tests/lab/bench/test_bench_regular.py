@@ -11,7 +11,7 @@ from vinecast.cli import main
 from vinecast.core.errors import InputError
 from vinecast.lab.bench import regular
 from vinecast.lab.bench.regular import QUICK, RegularSizes, measure_alone, report_alone
-from vinecast.lab.bench.sim import Result
+from vinecast.lab.bench.result import Result
 from vinecast.lab.claims.registry import CLAIMS, Setup, check_claim
 
 TAKEN = {

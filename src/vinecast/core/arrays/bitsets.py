@@ -3,7 +3,7 @@
 A thousand peers are sixteen words, and so are a thousand topics: to ask which of a hundred candidates follow
 a topic, or how many topics two peers share, takes sixteen steps instead of a look at every topic of every
 candidate. A sweep of a small population has both: the *fans* of each topic, and the *tastes* of each peer.
-Whoever chooses among candidates makes them a *crowd*, and meets it with fans.
+Whoever chooses among candidates makes them a set, and meets it with fans.
 
 Peers are numbered in the order of their places on the circle (core/arrays/profiles.py).
 """
@@ -121,8 +121,8 @@ def count_common(some: Members, others: Members) -> int:
 def take_above(
     fans: Members, candidates: Members, at: int, row: NDArray[np.int32], first: int, end: int
 ) -> None:
-    """Write the fans in a crowd who are nearest above a peer, who is not in it, to places first … end−1 of a
-    row, nearest first. Above the highest comes the lowest."""
+    """Write the fans among candidates who are nearest above a peer, who is not in it, to places first … end−1
+    of a row, nearest first. Above the highest comes the lowest."""
     home = at >> 6
     above = (((WORD_MASK << word(at & 63)) & WORD_MASK) << _ONE) & WORD_MASK
     here = home

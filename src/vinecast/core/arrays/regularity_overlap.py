@@ -1,10 +1,10 @@
-"""What a peer is worth to a node that wants regular peers with its own interests (S4 formula 6.1).
+"""What a peer is worth to a node that wants regular peers with its own topics (S4 formula 6.1).
 
 The worth of candidate q for p is |T_p ∩ T_q| · |Reg_p ∩ Reg_q| + Σ (|T_p| · |Reg_p|)^(k − count(t)) over the
-shared topics t, where count(t) are the neighbours that p has for t already. As in ``filter_set`` the powers
-leave 64-bit integers, and what the formula is meant to order by (S4 §6.4.2) is, in this order, the number of
-shared topics that lack k neighbours, that lack k − 1, … that lack one; and among equals the first term
-together with the ones of the topics that lack none, which grows as |T_p ∩ T_q| · (|Reg_p ∩ Reg_q| + 1).
+shared topics t, where count(t) are the neighbours that p has for t already. As in ``topic_overlap`` the
+powers leave 64-bit integers, and what the formula is meant to order by (S4 §6.4.2) is, in this order, the
+number of shared topics that lack k neighbours, that lack k − 1, … that lack one; and among equals the first
+term together with the ones of the topics that lack none, which grows as |T_p ∩ T_q| · (|Reg_p ∩ Reg_q| + 1).
 ``score_regular`` packs these numbers into one word, each class as wide as the target's number of topics
 needs.
 

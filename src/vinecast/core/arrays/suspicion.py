@@ -1,4 +1,4 @@
-"""Who stayed silent: a node's short memory of peers that did not answer it.
+"""Suspicion: a node's short memory of peers that did not answer it.
 
 Peers leave views by silence only (S0 §5.4), and whoever has not noticed yet hands a dead peer on. What is
 said about a peer is as old as its age: it is worth believing only if it is younger than the silence. Without
@@ -77,7 +77,7 @@ def gather_believed(
     row: int,
     cycle: int,
 ) -> int:
-    """Like ``filter_set.gather``, without those of whom this is no news."""
+    """Like ``topic_overlap.gather``, without those of whom this is no news."""
     nobody_silent = True
     for place in range(PLACES):
         nobody_silent &= suspicion.peers[row, place] == NOBODY

@@ -1,4 +1,4 @@
-"""Interest: who shares which topics with whom, and how much that is worth to somebody.
+"""Topic overlap: who shares which topics with whom, and how much that is worth to somebody.
 
 The worth of candidate q for p is S4's formula 2.1: the sum over shared topics t of |T_p|^(k − |S_t|), where
 S_t are the neighbours that p has for t already and k is how many it wants. The powers leave 64-bit integers
@@ -232,7 +232,7 @@ def leave_out(scratch: Scratch, peers: NDArray[np.int32]) -> None:
 
 @inner_rule
 def add_candidate(scratch: Scratch, place: int) -> None:
-    """Let the candidate at a place join the crowd."""
+    """Let the candidate at a place join the set of candidates."""
     peer = int(scratch.peers[place])
     join(scratch.candidates, peer)
     scratch.slot[peer] = place
@@ -240,7 +240,7 @@ def add_candidate(scratch: Scratch, place: int) -> None:
 
 @inner_rule
 def clear_candidates(scratch: Scratch, count: int) -> None:
-    """Empty the crowd, of whom nobody is but the first ``count`` candidates."""
+    """Empty the set of candidates, in which nobody is but the first ``count`` candidates."""
     for i in range(count):
         scratch.candidates[scratch.peers[i] >> 6] = 0
 

@@ -31,7 +31,7 @@ class _Reader:
 
 
 class StreamChecker:
-    """Of one run."""
+    """Checks what durable streams promise in one run, and counts the faults."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -182,7 +182,7 @@ class MemoryStreams:
         self.size += size_of(keeping.signed)
 
     def _take(self, stream: _Stream, cid: bytes) -> int:
-        """Let go of an event that is still on its shelf; when it was kept."""
+        """Let go of an event that is still in its buffer; when it was kept."""
         keeping = stream.buffer.get(cid)
         if keeping is not None:
             self.size -= size_of(keeping.signed)

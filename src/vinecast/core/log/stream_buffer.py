@@ -1,7 +1,8 @@
 """One stream in memory: its events in both orders (``StreamBuffer``), and what is known of it besides
 (``StreamSummary``).
 
-The store on disk uses both too: a shelf for events that are not written yet, a book for every stream in use.
+The store on disk uses both too: a buffer for events that are not written yet, a summary for every stream in
+use.
 """
 
 from bisect import bisect_left, bisect_right, insort

@@ -18,7 +18,7 @@ from vinecast.core.log.batch_signature import SignedEvent
 
 
 class KeptEvent(NamedTuple):
-    """An event in its place."""
+    """An event that is kept, and its position in the order in which this node kept it."""
 
     position: int
     signed: SignedEvent

@@ -16,7 +16,8 @@ from vinecast.core.draws import below_array, purpose, stream
 from vinecast.core.errors import InputError
 from vinecast.core.events import Effect, Event, Message, Received, Start, TimerFired
 from vinecast.core.machine import NOBODY, SECOND_US
-from vinecast.lab.bench.sim import SEED, Result, at_most
+from vinecast.lab.bench.result import Result, at_most
+from vinecast.lab.bench.sim import SEED
 from vinecast.peer.wire.messages import system_frame
 from vinecast.protocols.cyclon import Cyclon, CyclonAnswer, CyclonConfig, CyclonRequest
 from vinecast.protocols.cyclon.machine import TIMER
@@ -129,7 +130,7 @@ class AnycastPopulation:
         self.engine.run(self.engine.now_us + round(seconds * SECOND_US))
 
     def machine(self, node: int) -> Finder:
-        """A node's."""
+        """The finder of a node."""
         found = self.engine.machines[node]
         assert isinstance(found, Finder)
         return found

@@ -25,7 +25,8 @@ from vinecast.lab.bench.durable import (
     StreamMaker,
     rate_of,
 )
-from vinecast.lab.bench.node import Result, Tell
+from vinecast.lab.bench.node import Tell
+from vinecast.lab.bench.result import Result
 from vinecast.lab.localnet.messages import Begin, StartNode, Told, Up
 from vinecast.lab.localnet.processes import Processes
 from vinecast.node.api.node import Node

@@ -19,7 +19,8 @@ from vinecast.core.content.schemas import Attribute, Schema
 from vinecast.core.draws import below_array, purpose, stream, unit_array
 from vinecast.core.errors import InputError
 from vinecast.core.rule import COMPILED
-from vinecast.lab.bench.node import Result, Tell
+from vinecast.lab.bench.node import Tell
+from vinecast.lab.bench.result import Result
 from vinecast.node.api.node import Node
 from vinecast.node.api.subscription import Subscription
 from vinecast.node.runtime.config import NodeConfig
@@ -44,7 +45,7 @@ _FILTERS, _EVENTS, _PUBLISHERS = (purpose(f"bench content.{what}") for what in (
 
 @dataclass(frozen=True, slots=True)
 class ContentSizes:
-    """What to measure."""
+    """How large the networks of the benchmark are, and how many events go through them."""
 
     nodes: int = 40
     events: int = 400

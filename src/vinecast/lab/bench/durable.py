@@ -21,7 +21,8 @@ from vinecast.core.errors import Bug, InputError
 from vinecast.core.log.batch_signature import SignatureChecker, read_signed_event, sign_events
 from vinecast.core.log.blocks import cid_of
 from vinecast.core.log.event_record import EventRecord, encode
-from vinecast.lab.bench.node import Result, Tell
+from vinecast.lab.bench.node import Tell
+from vinecast.lab.bench.result import Result
 from vinecast.node.api.publisher import HAND
 from vinecast.node.runtime.loop import run
 from vinecast.node.storage.identity_file import make_identity

@@ -18,7 +18,8 @@ from vinecast.core.content.schemas import ATTRIBUTES_MAX, Attribute, Event, Sche
 from vinecast.core.draws import purpose, stream, unit_array
 from vinecast.core.errors import Bug, InputError
 from vinecast.core.rule import COMPILED
-from vinecast.lab.bench.sim import SEED, Result
+from vinecast.lab.bench.result import Result
+from vinecast.lab.bench.sim import SEED
 
 CHECKS_TARGET = 1_000_000
 WORDS = 100  # ours: distinct ones of the mixed workload

@@ -30,7 +30,7 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 class BenchMember(Protocol):
-    """What is measured."""
+    """A node, of Vinecast or of a rival, as a benchmark drives it."""
 
     async def join(self, peers: list[str]) -> None:
         """Get to know those who were there before."""

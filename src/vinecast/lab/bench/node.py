@@ -3,7 +3,7 @@
 On a machine that others use too, CPU time is the stable figure: it stands beside every rate. What is repeated
 is repeated in turns, and the median counts. Every event of ours is signed by its publisher and verified by
 each subscriber before the application gets it, but for the comparison with a plaintext broker
-(``bench_plain``). Processes and runs: ``bench_team``.
+(``lab/bench/plain_member``). Processes and runs: ``lab/bench/team``.
 """
 
 import json
@@ -12,12 +12,13 @@ import statistics
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from vinecast.core.errors import Bug, InputError
 from vinecast.core.rule import COMPILED
 from vinecast.lab.bench.member import HAND_MAX, PAYLOAD_BYTES
+from vinecast.lab.bench.result import Result
 from vinecast.lab.bench.rivals import js_libp2p, nats_server, py_libp2p
 from vinecast.lab.bench.team import LATE_S, AbsentError, Team, Trial, highest_rate
 from vinecast.node.runtime.loop import run
@@ -36,7 +37,7 @@ Tell = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What to measure."""
+    """Which parts of the benchmark are run, against which rivals, and how large they are."""
 
     parts: Sequence[str] = PARTS
     events: int = 20_000
@@ -57,26 +58,6 @@ class NodePlan:
             for name in given:
                 if name not in known:
                     raise InputError(f"the benchmark does not know {name!r}: {', '.join(known)}")
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One line of the benchmark."""
-
-    what: str
-    measured: str
-    value: float
-    target: str = ""
-    meets: bool | None = None
-
-    @property
-    def verdict(self) -> str:
-        """For the table."""
-        return {None: "", True: "yes", False: "no"}[self.meets]
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def bench_node(plan: NodePlan, tell: Tell = lambda text: None) -> Iterator[Result]:

@@ -20,7 +20,7 @@ from vinecast.core.errors import Bug, InputError
 from vinecast.core.rule import COMPILED
 from vinecast.lab.bench.pipeline_inputs import PipelineSizes
 from vinecast.lab.bench.process_tree import Watched, watch
-from vinecast.lab.bench.sim import Result, at_most
+from vinecast.lab.bench.result import Result, at_most
 
 PARTS = ("sample", "regularity", "measure", "sweep", "kept")
 GB_MAX = 8
@@ -34,7 +34,7 @@ Tell = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """What to measure."""
+    """Which parts of the pipeline are measured, and on how much."""
 
     sizes: PipelineSizes
     parts: Sequence[str] = PARTS
@@ -69,7 +69,7 @@ def _folder() -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True)
 class _Bench:
-    """One part of the benchmark."""
+    """One part of the benchmark, and what it takes to run it."""
 
     part: str
     plan: PipelinePlan

@@ -19,7 +19,8 @@ from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.errors import InputError
 from vinecast.core.rule import COMPILED
 from vinecast.core.sweep import Phase
-from vinecast.lab.bench.sim import SEED, Result, at_most, child, growth_exponent, peak_bytes, seconds_a_cycle
+from vinecast.lab.bench.result import Result, at_most
+from vinecast.lab.bench.sim import SEED, child, growth_exponent, peak_bytes, seconds_a_cycle
 from vinecast.protocols.rings import RingsConfig
 from vinecast.sim.engine.network import Network, NetworkConfig, read_matrix
 from vinecast.sim.engine.sweep import SweepEngine

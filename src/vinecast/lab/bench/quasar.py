@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.errors import InputError
 from vinecast.core.rule import COMPILED
-from vinecast.lab.bench.sim import SEED, SMALLEST, Result, at_most, child
+from vinecast.lab.bench.result import Result, at_most
+from vinecast.lab.bench.sim import SEED, SMALLEST, child
 from vinecast.protocols.gravity import GravityConfig
 from vinecast.sim.workload.myspace import group_sizes, groups_of
 from vinecast.systems.quasar.machine import QuasarConfig

@@ -22,7 +22,8 @@ from vinecast.core.arrays.regularity import CYCLES_S, observed_time, sum_online
 from vinecast.core.errors import InputError
 from vinecast.core.machine import SECOND_US
 from vinecast.core.rule import COMPILED
-from vinecast.lab.bench.sim import SEED, SMALLEST, Result, at_most, child, peak_bytes
+from vinecast.lab.bench.result import Result, at_most
+from vinecast.lab.bench.sim import SEED, SMALLEST, child, peak_bytes
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.regularity import RegularityConfig
 from vinecast.protocols.rings import RingsConfig

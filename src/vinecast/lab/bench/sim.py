@@ -11,14 +11,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from vinecast.core.errors import InputError
 from vinecast.core.rule import COMPILED
+from vinecast.lab.bench.result import Result, at_most
 from vinecast.protocols.cyclon import Cyclon, CyclonConfig
 from vinecast.protocols.cyclon.sweep import CyclonSweep
 from vinecast.sim.engine.engine import EventEngine
@@ -29,31 +28,6 @@ from vinecast.sim.measure.overlay import random_views
 SEED = 1
 WARM_UP = 5
 SMALLEST = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One line of a benchmark."""
-
-    what: str
-    measured: str
-    value: float
-    target: str = ""
-    meets: bool | None = None
-
-    @property
-    def verdict(self) -> str:
-        """For the table."""
-        return {None: "", True: "yes", False: "no"}[self.meets]
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
-
-def at_most(what: str, value: float, limit: float, unit: str, form: str = ".3f") -> Result:
-    """A line with a limit."""
-    return Result(what, f"{value:{form}} {unit}", value, f"≤ {limit:g} {unit}", value <= limit)
 
 
 def cyclon_engine(nodes: int, setting: str, threads: int) -> SweepEngine:

@@ -34,7 +34,7 @@ class AbsentError(VinecastError):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run."""
+    """What one run at one rate came to."""
 
     events: int
     seconds: float

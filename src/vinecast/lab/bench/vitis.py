@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.errors import InputError
 from vinecast.core.rule import COMPILED
-from vinecast.lab.bench.sim import SEED, SMALLEST, Result, at_most, child, peak_bytes
+from vinecast.lab.bench.result import Result, at_most
+from vinecast.lab.bench.sim import SEED, SMALLEST, child, peak_bytes
 from vinecast.sim.engine.sweep import SweepEngine
 from vinecast.sim.measure.metrics import dissemination_stats
 from vinecast.sim.measure.overlay import random_views

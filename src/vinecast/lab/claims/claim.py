@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How to measure."""
+    """How claims are measured: how large, with which seeds and data, and where runs are kept."""
 
     scale: str
     """``small`` (seconds; what the tests run) or ``paper`` (the size that the document speaks of)."""

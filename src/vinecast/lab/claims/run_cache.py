@@ -1,4 +1,4 @@
-"""Runs that claims need: done side by side, and kept.
+"""The run cache: runs that claims need, done side by side, and kept.
 
 A ``Job`` is a run that a claim will ask for. ``do`` does many, by several processes or as tasks of Spark, and
 in one go those that have much in common; ``fetch`` gives the result of one, doing it first if nobody has.

@@ -30,7 +30,7 @@ class NetConfig:
     kill: float = limited(0.0, at_least=0.0, at_most=0.9)
     """The share of the processes that are killed, all at once, while the others publish; see ``Crash``."""
     hostile: bool = False
-    """Whether a stranger attacks some of the nodes; see ``Hostile``."""
+    """Whether a stranger attacks some of the nodes; see ``HostileRun``."""
     overload: bool = False
     """Whether a node publishes more than its reader, and then the network, can take; see ``Overload``."""
     process_nodes: int = limited(25, at_least=1, at_most=1000)

@@ -75,7 +75,7 @@ class LiveSize:
 
 @dataclass(slots=True)
 class _DurableProcess:
-    """A process, and its node."""
+    """A process that runs one node, as the parent knows it."""
 
     point: int = -1
     address: str = ""

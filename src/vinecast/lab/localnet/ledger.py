@@ -1,4 +1,4 @@
-"""The books of a live run of durable streams: what was ordered, published, acknowledged and handed to whom.
+"""The ledger of a live run of durable streams: what was ordered, published, acknowledged and handed to whom.
 
 All of it goes to the checker of simulated runs (``core/log/checker``). A publisher that is killed before
 its receipt may have published or not. So an event counts as published when it was ordered, and its signature

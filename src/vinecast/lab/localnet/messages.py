@@ -30,7 +30,7 @@ class StartNode(Struct, tag="start"):
 
 
 class StopNode(Struct, tag="stop"):
-    """Let a node leave."""
+    """Tells a process that one of its nodes is to leave."""
 
     node: int
 

@@ -1,4 +1,4 @@
-"""The books of a local network: who is up, which rings are right, which deliveries were due and made.
+"""The tally of a local network: who is up, which rings are right, which deliveries were due and made.
 
 Pure: it is told what happened and when. It knows every node, and so knows where a node only believes:
 
@@ -44,7 +44,7 @@ class NetMember:
 
 @dataclass
 class EventInFlight:
-    """An event on its way."""
+    """A published event, who should get it, and who has."""
 
     number: int
     topic: str

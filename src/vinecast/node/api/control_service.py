@@ -39,7 +39,7 @@ def key_of(text: str) -> bytes:
 
 
 def peers_told(node: Node) -> list[dict[str, Any]]:
-    """The peers for JSON, linked ones first."""
+    """The peers for JSON, connected ones first."""
     peers = sorted(node.peers(), key=lambda peer: (not peer.connected, peer.id))[:PEERS_TOLD_MAX]
     return [
         {"id": peer.id.hex(), "address": peer.address, "topics": peer.topics, "connected": peer.connected}
@@ -48,7 +48,7 @@ def peers_told(node: Node) -> list[dict[str, Any]]:
 
 
 class ControlService:
-    """See ``Service``."""
+    """Carries out on a node what programs ask over the control socket."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

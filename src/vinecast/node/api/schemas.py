@@ -15,7 +15,7 @@ SCHEMA = "schema"
 
 
 class Schemas:
-    """One node's view of them."""
+    """Creates and finds schemas for one node."""
 
     def __init__(self, names: TopicNames) -> None:
         self._names = names

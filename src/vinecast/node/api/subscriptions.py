@@ -1,4 +1,4 @@
-"""Who reads what on a live node: its subscriptions, those by patterns too, and what comes for them."""
+"""The subscriptions of a live node, those by patterns too, and what comes for them."""
 
 from collections.abc import Callable
 

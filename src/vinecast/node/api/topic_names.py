@@ -71,7 +71,7 @@ class _OwnTopic(msgspec.Struct, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """One version of a topic."""
+    """A version of a topic's descriptor, and its content id."""
 
     descriptor: TopicDescriptor
     cid: bytes

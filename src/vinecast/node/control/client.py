@@ -68,7 +68,7 @@ class ControlClient:
         return self._stream({"do": "subscribe", "topics": list(topics), "start": start, "consumer": consumer})
 
     def publish_content(self, schema: str, **rest: Any) -> dict[str, Any]:
-        """Publish an event of a schema; see ``node/control/content``."""
+        """Publish an event of a schema; see ``PublishContentRequest``."""
         return dict(self._ask({"do": "publish-content", "schema": schema, **rest}))
 
     def stream_content(self, schema: str, **rest: Any) -> Iterator[dict[str, Any]]:

@@ -93,15 +93,15 @@ class TopicRequest(Struct, tag="topic", tag_field="do", forbid_unknown_fields=Tr
 
 
 class TopicsRequest(Struct, tag="topics", tag_field="do", forbid_unknown_fields=True):
-    """What the node subscribes to, and what it knows of."""
+    """Asks which topics the node subscribes to, and which it knows of."""
 
 
 class PeersRequest(Struct, tag="peers", tag_field="do", forbid_unknown_fields=True):
-    """Whom it knows."""
+    """Asks which peers the node knows."""
 
 
 class StatsRequest(Struct, tag="stats", tag_field="do", forbid_unknown_fields=True):
-    """The node in numbers."""
+    """Asks for the node in numbers."""
 
 
 ImmediateRequest = (

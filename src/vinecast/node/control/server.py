@@ -102,7 +102,7 @@ class ControlServer:
         self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=LINE_BYTES_MAX)
 
     async def close(self) -> None:
-        """Stop listening and end all conversations."""
+        """Stop listening and end all sessions."""
         if self._server is None:
             return
         self._server.close()
@@ -132,7 +132,7 @@ class ControlServer:
 
 
 class _ControlSession:
-    """With one program."""
+    """What one program and the node say to each other, line by line."""
 
     def __init__(self, service: Service, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._service, self._reader, self._writer = service, reader, writer

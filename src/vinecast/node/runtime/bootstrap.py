@@ -1,4 +1,4 @@
-"""Finding others, and finding them again.
+"""Bootstrap: finding others, and finding them again.
 
 A node calls on everybody whose address it was given, until all of them were met: it must not rest because
 somebody came to it first, or two groups that began at the same time would never hear of each other. From then
@@ -35,7 +35,7 @@ class Bootstrap:
         self._dial_s, self._trouble = dial_s, trouble
 
     async def keep(self) -> None:
-        """Keep company for as long as the node runs."""
+        """Keep in touch with others for as long as the node runs."""
         await self._join_all()
         while await self._some_cycles():
             if self._is_alone():

@@ -1,4 +1,4 @@
-"""What time it is, for a live node."""
+"""The clock of a live node."""
 
 import time
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""The application's side of the driver: taking part in topics, and how the node stands in them."""
+"""Membership: taking part in topics, and how the node stands in them."""
 
 import abc
 from collections.abc import Iterable

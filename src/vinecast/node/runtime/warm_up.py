@@ -1,4 +1,4 @@
-"""Compiles, or loads, the rules before they are needed.
+"""Warm-up: compiles, or loads, the rules before they are needed.
 
 Rules are compiled when they are first called, which takes seconds the first time on a machine and would hold
 up the node's loop, with everybody who waits for it. So a node first lets three machines of its own talk to

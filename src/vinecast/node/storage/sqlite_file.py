@@ -17,7 +17,7 @@ IDENTITY = "CREATE TABLE identity (one INTEGER PRIMARY KEY CHECK (one = 1), node
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """What a file is for."""
+    """How a kind of SQLite file is recognised, and its schema."""
 
     application: int
     """Written into the file's header, so that another program's database is not taken for ours."""

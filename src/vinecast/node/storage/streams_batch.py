@@ -61,7 +61,7 @@ class WriteBatch:
     offsets: dict[tuple[int, str], int] = field(default_factory=dict)
     """By stream and consumer; 0 for one that is forgotten."""
     streams: dict[int, tuple[str, StreamSummary]] = field(default_factory=dict)
-    """Topics and books of all streams that changed."""
+    """Topics and summaries of all streams that changed."""
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     """The same as rows, when the batch is closed."""
     size: int = 0

@@ -19,7 +19,7 @@ from vinecast.node.storage.streams_writer import StreamsWriter
 
 @dataclass(slots=True)
 class OpenStream:
-    """A stream in use."""
+    """A stream that is read or written, with what is known of it in memory."""
 
     topic: str
     number: int

@@ -1,4 +1,4 @@
-"""Small memories of a transport: who stands at the door unproved, whom it failed to reach, whom it shuns."""
+"""Limits of a transport: who may connect unproved, whom it failed to reach, whom it shuns."""
 
 from collections import Counter
 from collections.abc import Callable

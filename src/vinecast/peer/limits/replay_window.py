@@ -1,4 +1,4 @@
-"""Who said what already: an old event that is sent again is not news.
+"""The replay window: an old event that is sent again is not news.
 
 A machine remembers the events of the last seconds, which stops copies that are under way. Anybody who kept an
 old event could send it again later, signature and all. So a node also remembers, for the publishers it heard
@@ -13,7 +13,7 @@ PUBLISHERS_MAX = 4096
 
 
 class ReplayWindow:
-    """One node's memory."""
+    """One node's memory of the sequence numbers that it has seen, by publisher."""
 
     def __init__(self, publishers_max: int = PUBLISHERS_MAX, window: int = WINDOW) -> None:
         self._most, self._window = publishers_max, window

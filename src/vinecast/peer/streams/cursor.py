@@ -1,4 +1,4 @@
-"""How far a subscription has come in the streams of its topics.
+"""The cursor: how far a subscription has come in the streams of its topics.
 
 What a reader is handed of a stream it could as well have read from the store, where everything lies in the
 order in which this node kept it. So a reader that is slow misses nothing: it is left behind, and goes on from
@@ -22,7 +22,7 @@ event, given by its offset on this node or by its id."""
 
 
 class Cursor:
-    """One subscription's."""
+    """How far one subscription has read in the streams of its topics."""
 
     def __init__(self, streams: DurableRuntime, start: Start, consumer: str | None, is_plain: bool) -> None:
         """``is_plain``: whether the subscription names one topic."""

@@ -73,7 +73,7 @@ TOO_MUCH = "dropped: too much waits to be written"
 
 
 class DurableRuntime:
-    """One node's."""
+    """One node's durable streams: the machine, and what passes between it, peers, store and subscriptions."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class DurableRuntime:
         return False
 
     def _ask_heads(self, topic: str) -> None:
-        """Compare heads at once, as a guest does, with all who may have the stream."""
+        """Compare heads at once, as a publisher that is new does, with all who may have the stream."""
         for peer in self.repair.seeking.sources(topic):
             self._tell(Met(peer, (topic,)))
         if self.replicas.of(topic) or not self.replicas.is_sought(topic):
@@ -219,7 +219,7 @@ class DurableRuntime:
         return self.store.state(topic).last if known is None else known
 
     def is_old(self, signed: SignedEvent) -> bool:
-        """Whether an event is older than this node's interest in its stream."""
+        """Whether an event is older than this node's subscription."""
         return self._start_horizon.is_old(signed)
 
     def is_alone(self, topic: str) -> bool:

@@ -62,14 +62,14 @@ class StreamStatusEntry(Struct, array_like=True, frozen=True):
 
 
 class Heads(Struct, array_like=True, frozen=True, tag=1):
-    """How far it has come in some."""
+    """How far the sender has come in some streams."""
 
     told: Annotated[tuple[StreamStatusEntry, ...], Meta(max_length=TOLD_MAX)]
     asks: Want
 
 
 class ListStream(Struct, array_like=True, frozen=True, tag=2):
-    """What comes after this place?"""
+    """Asks which events of a stream come after a place."""
 
     topic: Topic
     height: Number
@@ -77,7 +77,7 @@ class ListStream(Struct, array_like=True, frozen=True, tag=2):
 
 
 class StreamListing(Struct, array_like=True, frozen=True, tag=3):
-    """This does."""
+    """Answers ``ListStream``: the events after that place, by content id."""
 
     topic: Topic
     after_height: Number
@@ -87,14 +87,14 @@ class StreamListing(Struct, array_like=True, frozen=True, tag=3):
 
 
 class WantEvents(Struct, array_like=True, frozen=True, tag=4):
-    """Send me these."""
+    """Asks for events by content id."""
 
     topic: Topic
     cids: Cids
 
 
 class EventBatch(Struct, array_like=True, frozen=True, tag=5):
-    """Here are some of them."""
+    """Answers ``WantEvents``: events, and which are missing here."""
 
     topic: Topic
     events: Events
@@ -102,26 +102,26 @@ class EventBatch(Struct, array_like=True, frozen=True, tag=5):
 
 
 class Push(Struct, array_like=True, frozen=True, tag=6):
-    """Events for a replica."""
+    """Events that the receiver is to keep as a replica."""
 
     topic: Topic
     events: Events
 
 
 class HolderAck(Struct, array_like=True, frozen=True, tag=7):
-    """These are safe here."""
+    """Tells a publisher that events are safe here."""
 
     cids: Cids
 
 
 class Ping(Struct, array_like=True, frozen=True, tag=8):
-    """Kademlia: are you there?"""
+    """Kademlia: asks whether the receiver is there."""
 
     number: Number
 
 
 class Pong(Struct, array_like=True, frozen=True, tag=9):
-    """I am."""
+    """Kademlia: answers ``Ping``."""
 
     number: Number
 
@@ -144,7 +144,7 @@ class FindAnswer(Struct, array_like=True, frozen=True, tag=11):
 
 
 class StoreValue(Struct, array_like=True, frozen=True, tag=12):
-    """Keep this value."""
+    """Kademlia: a value for the receiver to keep."""
 
     number: Number
     key: Key
@@ -160,7 +160,7 @@ class ProvideKey(Struct, array_like=True, frozen=True, tag=13):
 
 
 class ValueStored(Struct, array_like=True, frozen=True, tag=14):
-    """Whether it is kept."""
+    """Kademlia: whether a value is kept."""
 
     number: Number
     taken: bool

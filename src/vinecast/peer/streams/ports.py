@@ -1,4 +1,4 @@
-"""Who surrounds a live node's streams: what they need of the driver, and who hears from them."""
+"""The ports of a node's streams: what they need of the driver, and who hears from them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

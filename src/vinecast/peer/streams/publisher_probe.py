@@ -1,10 +1,10 @@
-"""Publishers that are new to a stream: they wait a moment to be told what it has.
+"""The publisher probe: publishers that are new to a stream wait a moment to be told what it has.
 
 An event follows the heads that its publisher knows. Whoever knows none would begin the stream anew, at height
 1: in the order that all nodes share its event would come before all others, retention would take it first,
-and a stream on which many publish once would be nothing but beginnings. So before its first event a guest
-asks those who may have the stream, and gets the heads. It waits until the replicas are known and a moment
-longer, and then goes on with what it knows: a stream that is new has nobody who could tell.
+and a stream on which many publish once would have nothing but first events. So before its first event a
+publisher asks those who may have the stream, and gets the heads. It waits until the replicas are known and a
+moment longer, and then goes on with what it knows: a stream that is new has nobody who could tell.
 """
 
 MOMENT_US = 250_000

@@ -1,8 +1,8 @@
-"""Who keeps a topic's stream: the nodes nearest to its key, as Kademlia finds them (decision 12).
+"""The replicas of a topic's stream: the nodes nearest to its key, as Kademlia finds them (decision 12).
 
 Kademlia sleeps until somebody needs it: a node that publishes or reads streams, or one that another asks
 something. A network without streams has no traffic of this kind. Whoever wakes knows those already to whom it
-has connections, so that it has good company from the start.
+has connections, so that it knows others from the start.
 
 The replicas of a topic are looked up when they are first needed, soon again, and then ever less often, since
 nodes come and go. Under the same key nodes that have a stream provide it, and are found when neighbours and

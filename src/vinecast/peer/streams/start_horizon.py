@@ -1,4 +1,4 @@
-"""Which events of a stream are older than this node's interest in it.
+"""The start horizon: which events of a stream are older than this node's subscription.
 
 Whoever begins to follow a stream *now* gets the newest events that others have (S3 §4.5), so that it can go
 on from there; and when two publishers began the same stream without knowing of each other, the whole of the
@@ -16,7 +16,7 @@ OLD_MAX = 4096
 
 
 class StartHorizon:
-    """One node's, of all its topics."""
+    """Tells one node, for each of its topics, which events are older than its subscription."""
 
     def __init__(self) -> None:
         self._since_us: dict[str, int] = {}
@@ -42,5 +42,5 @@ class StartHorizon:
             old.add(signed.cid)
 
     def is_old(self, signed: SignedEvent) -> bool:
-        """Whether an event is older than the node's interest."""
+        """Whether an event is older than the node's subscription."""
         return bool(self._old) and signed.cid in self._old.get(signed.record.topic, ())

@@ -18,7 +18,7 @@ def pack_pattern(pattern: NDArray[np.bool_]) -> bytes:
 
 
 class RegularityTable:
-    """By the numbers of the peer book, whose profiles these are."""
+    """By the numbers of the peer table, whose profiles these are."""
 
     def __init__(self, profiles: Profiles, slots: int) -> None:
         self.patterns = Patterns(profiles.peers, slots)

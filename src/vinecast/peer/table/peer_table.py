@@ -1,4 +1,4 @@
-"""The peer book: whom a live node knows, by number.
+"""The peer table: whom a live node knows, by number.
 
 Machines deal in numbers, the wire in cards. The book gives every peer and every topic that it meets a number,
 keeps their profiles where the rules read them, and turns numbers back into cards. It is bounded: when it is

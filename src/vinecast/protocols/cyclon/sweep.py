@@ -23,7 +23,7 @@ Online = NDArray[np.bool_]
 
 
 class CyclonLayer(NamedTuple):
-    """Everybody's Cyclon."""
+    """The views of a whole population, and what an exchange needs besides."""
 
     peers: Peers
     """[node, slot]"""

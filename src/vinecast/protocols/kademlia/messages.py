@@ -9,7 +9,7 @@ PEERS, VALUE, PROVIDERS = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class KademliaPing:
-    """Are you there?"""
+    """Asks whether a peer is there."""
 
     kind: ClassVar[str] = "kademlia.ping"
     number: int
@@ -17,7 +17,7 @@ class KademliaPing:
 
 @dataclass(frozen=True, slots=True)
 class KademliaPong:
-    """I am."""
+    """Answers ``KademliaPing``."""
 
     kind: ClassVar[str] = "kademlia.pong"
     number: int
@@ -25,7 +25,7 @@ class KademliaPong:
 
 @dataclass(frozen=True, slots=True)
 class KademliaFind:
-    """Whom do you know that is near this key, and what do you have of it?"""
+    """Asks which peers the receiver knows near a key, and what it has of it."""
 
     kind: ClassVar[str] = "kademlia.find"
     number: int

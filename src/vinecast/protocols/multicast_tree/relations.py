@@ -1,4 +1,5 @@
-"""The books of a node in many trees: who is its parent and its child in which, and what is not settled yet.
+"""The relations of a node in many trees: who is its parent and its child in which, and what is not settled
+yet.
 
 The same relations are kept by topic (``Branch``) and by peer (``TreeNeighbour``), so that neither a topic's
 event nor a peer's silence needs a search; whatever changes them does so here, on both sides.

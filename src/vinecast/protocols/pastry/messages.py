@@ -30,7 +30,7 @@ class PastryWelcome:
 
 @dataclass(frozen=True, slots=True)
 class PastryAnnounce:
-    """A newcomer is there."""
+    """Tells a peer that a newcomer is there."""
 
     kind: ClassVar[str] = "pastry.announce"
 

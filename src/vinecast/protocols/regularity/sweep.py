@@ -46,7 +46,7 @@ class RegularitySweep:
         return sum(array.nbytes for array in arrays)
 
     def start(self, nodes: NDArray[np.int64], now_us: int) -> None:
-        """ON."""
+        """Nodes come on line: each notes it in its log."""
         start_nodes(self.times, self.stale, nodes, now_us)
 
     def forget_state(self, nodes: NDArray[np.int64]) -> None:

@@ -37,11 +37,11 @@ class RingsLayer(NamedTuple):
     rings: View
     """[pool, place]"""
     near: View
-    """[node, slot], the interest layer's"""
+    """[node, slot], Vicinity's"""
     sample: View
     """[node, slot], the peer sampling layer's"""
     considered: Peers
-    """[node, slot], those of the interest layer that were considered last"""
+    """[node, slot], those of Vicinity that were considered last"""
     lost: Online
     """[node], whether everybody known is to be considered again"""
     suspicion: Suspicion
@@ -60,7 +60,7 @@ class RingsLayer(NamedTuple):
 
 @rule
 def gather_others(layer: RingsLayer, p: int, count: int) -> int:
-    """Add the views of a node's other layers to the candidates: the interest layer's, the sample's."""
+    """Add the views of a node's other layers to the candidates: Vicinity's, the sample's."""
     near, sample = view_of(layer.near, p), view_of(layer.sample, p)
     count = gather(layer.scratch, count, near.peers, near.ages)
     cycle = int(layer.cycles[p])

@@ -26,7 +26,7 @@ LAST = b"\xff"
 
 
 class CatchUp:
-    """One topic's, with one peer."""
+    """Going through the stream of one topic with one peer."""
 
     def __init__(self, topic: str, peer: int, start: int, cycle: int) -> None:
         self.topic = topic

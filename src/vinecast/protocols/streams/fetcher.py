@@ -34,7 +34,7 @@ class SearchStage(Enum):
 
 @dataclass(slots=True)
 class MissingEvent:
-    """One of them."""
+    """An event that is looked for."""
 
     topic: str
     cid: bytes
@@ -61,7 +61,7 @@ class MissingEvent:
 
 
 class EventFetcher:
-    """All of them. ``sources`` says who else may have a topic's events, the best first."""
+    """Looks for missing events. ``sources`` says who else may have a topic's events, the best first."""
 
     def __init__(self, config: StreamsConfig, sources: Callable[[str], Sequence[int]]) -> None:
         self._config = config

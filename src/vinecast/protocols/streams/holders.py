@@ -30,7 +30,7 @@ class _Pushed:
 
 @dataclass(slots=True)
 class _OwnEvent:
-    """An event of its own."""
+    """An event that this node published."""
 
     signed: SignedEvent
     sent: dict[int, bool] = field(default_factory=dict)

@@ -96,7 +96,7 @@ class StreamHeads:
 
 @dataclass(frozen=True, slots=True)
 class StreamList:
-    """Which events come after this place, in the order that all nodes share?"""
+    """Asks which events come after a place, in the order that all nodes share."""
 
     kind: ClassVar[str] = "streams.list"
     topic: str
@@ -106,7 +106,7 @@ class StreamList:
 
 @dataclass(frozen=True, slots=True)
 class StreamListed:
-    """These do."""
+    """Answers ``StreamList``."""
 
     kind: ClassVar[str] = "streams.listed"
     topic: str
@@ -119,7 +119,7 @@ class StreamListed:
 
 @dataclass(frozen=True, slots=True)
 class StreamWant:
-    """Send me these."""
+    """Asks for events by content id."""
 
     kind: ClassVar[str] = "streams.want"
     topic: str

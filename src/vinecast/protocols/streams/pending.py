@@ -13,7 +13,7 @@ from vinecast.protocols.streams.config import StreamsConfig
 
 @dataclass(slots=True)
 class Waiting:
-    """An event that waits."""
+    """An event that waits for its parents."""
 
     signed: SignedEvent
     sender: int
@@ -41,7 +41,7 @@ class _Share:
 
 
 class Pending:
-    """The room."""
+    """The bounded room of events that wait for their parents."""
 
     def __init__(self, config: StreamsConfig) -> None:
         self._count, self._bytes = config.pending, config.pending_bytes

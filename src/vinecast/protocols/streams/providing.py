@@ -20,7 +20,7 @@ _STREAM = purpose("streams.provide again")
 
 
 class Providing:
-    """Of one node."""
+    """Decides for one node which of its streams it provides."""
 
     def __init__(self, probability: float, seed: int, me: int, topics: dict[str, Topic]) -> None:
         self._probability = probability

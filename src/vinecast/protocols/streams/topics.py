@@ -19,7 +19,7 @@ CONTACTS = 8
 
 
 class PeerStatus(NamedTuple):
-    """What a peer told last."""
+    """How far a peer has come in a stream, as it told last."""
 
     height: int
     floor: int
@@ -27,7 +27,7 @@ class PeerStatus(NamedTuple):
 
 
 class Topic:
-    """One of them."""
+    """One stream that a node follows."""
 
     def __init__(self, follow: Follow, streams: Streams) -> None:
         self.name = follow.topic

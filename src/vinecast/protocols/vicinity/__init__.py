@@ -2,7 +2,7 @@
 
 Once a cycle a node looks through all of its views, keeps the entries that are worth most to it, asks the
 oldest, and sends it what is worth most to *it*; the partner answers in kind. What "worth" means is in
-``core.filter_set``.
+``core/arrays/topic_overlap``.
 
 S4 merges the other layers' views into its own at every message; we do so once a cycle, at the node's own
 turn, and merge only what was received at a message. Between two turns the other layers offer nothing that

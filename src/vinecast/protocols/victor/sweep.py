@@ -1,7 +1,7 @@
 """Victor for a whole population: the same rules, applied to every node's row.
 
-What peers are worth is S4's formula 6.1 (``core.regularity_interest``), compiled in: the one utility that
-experiments run for thousands of cycles. The peer sampling layer's views come in as plain arrays [node,
+What peers are worth is S4's formula 6.1 (``core/arrays/regularity_overlap``), compiled in: the one utility
+that experiments run for thousands of cycles. The peer sampling layer's views come in as plain arrays [node,
 place]. Everybody is in the same slot.
 """
 

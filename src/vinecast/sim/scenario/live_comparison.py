@@ -1,7 +1,8 @@
-"""The twin of a live network: the same ids, subscriptions and publications on the event engine.
+"""A live network's simulation, for comparison: the same ids, subscriptions and publications on the event
+engine.
 
-The machines are the live ones, so a live network and its twin should agree: on who gets what exactly, on
-hops and copies but for chance. What differs is what a simulation leaves out: sockets, processors that are
+The machines are the live ones, so a live network and its simulation should agree: on who gets what exactly,
+on hops and copies but for chance. What differs is what a simulation leaves out: sockets, processors that are
 busy, timers that are late.
 """
 

@@ -11,7 +11,7 @@ makes some events interesting to most, which is what S2 reports.
 ``stocks`` is a schema as people have them: a symbol by Zipf, a price range, buy or sell. ``higgs`` is what
 people did on Twitter in one week (sim/workload/higgs.py), and needs a file.
 
-Whoever publishes draws an event from one of its own filters, so that events are where interests are; of
+Whoever publishes draws an event from one of its own filters, so that events are where filters are; of
 ``higgs``, an act of its own.
 """
 
@@ -69,7 +69,7 @@ class FiltersConfig:
     schema: str | None = None
     """Of ``given``, as in ``price number 0..1000, order string`` (docs/content.md)."""
     where: tuple[str, ...] = ()
-    """Of ``given``: interests, as in ``price < 10 and order = "buy"``; nodes have them in turn."""
+    """Of ``given``: sets of filters, as in ``price < 10 and order = "buy"``; nodes have them in turn."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -79,7 +79,7 @@ class FiltersConfig:
             self.given()
 
     def given(self) -> tuple[Schema, list[tuple[Filter, ...]]]:
-        """The schema, and the filters of each interest."""
+        """The schema, and the filters of each set."""
         try:
             schema = parse_schema("given", self.schema or "")
         except InputError as error:

@@ -75,7 +75,7 @@ class Acts:
         )
 
     def event(self, act: int) -> Event:
-        """One of them."""
+        """An act as an event of the schema."""
         time_us, actor, target = (int(column[act]) for column in (self.time_us, self.actor, self.target))
         return time_us, actor, target, KINDS[self.kind[act]]
 

@@ -3,7 +3,7 @@
 Cyclon samples, T-Man chooses from the sample and from what neighbours tell, profiles keep the table fresh.
 A cycle has three moments: at its beginning profiles are refreshed and Cyclon asks; after a third of it tables
 are exchanged; after two thirds profiles, and whatever the system builds from them. How events travel, a
-system says (``on_notices``, ``vinifera_events``).
+system says (``systems/common/notices_base``, ``systems/vinifera/events``).
 """
 
 from collections.abc import Callable

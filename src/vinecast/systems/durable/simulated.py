@@ -211,7 +211,7 @@ class DurableNodes:
     def sign_event(
         self, node: int, topic: str, place: tuple[tuple[bytes, ...], int], number: int
     ) -> SignedEvent:
-        """A node's event."""
+        """The next event of a node, at its place in a stream, signed."""
         self.sequence += 1
         public, (parents, height) = public_key(node), place
         record = EventRecord(

@@ -60,7 +60,7 @@ class Choice(NamedTuple):
     """Of topics, for Vitis."""
 
 
-class Mail(NamedTuple):
+class TManMail(NamedTuple):
     """The arrays of a ``core.sweep.Mailbox``."""
 
     peers: Peers
@@ -136,7 +136,7 @@ def prepare_requests(
     seed: int,
     news_max: int,
     scratch: Scratch,
-    mail: Mail,
+    mail: TManMail,
     begin: int,
     end: int,
 ) -> None:
@@ -197,7 +197,7 @@ def answer_requests(
     news_max: int,
     table: Table,
     scratch: Scratch,
-    mail: Mail,
+    mail: TManMail,
     begin: int,
     end: int,
 ) -> None:
@@ -232,7 +232,7 @@ def merge_answers(
     news_max: int,
     table: Table,
     scratch: Scratch,
-    mail: Mail,
+    mail: TManMail,
     begin: int,
     end: int,
 ) -> None:

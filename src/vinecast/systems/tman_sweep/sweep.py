@@ -22,7 +22,7 @@ from vinecast.protocols.tman.machine import MET
 from vinecast.systems.opt.machine import OptConfig
 from vinecast.systems.rvr.machine import RvrConfig
 from vinecast.systems.tman_sweep import passes
-from vinecast.systems.tman_sweep.passes import Choice, Fans, Mail, Paths, Tables
+from vinecast.systems.tman_sweep.passes import Choice, Fans, Paths, Tables, TManMail
 from vinecast.systems.vitis.machine import VitisConfig, VitisProfiles
 
 Nodes = NDArray[np.int64]
@@ -184,7 +184,7 @@ class TManSweep:
 
     def _exchange_phases(self) -> tuple[Phase, ...]:
         box, news_max, cycles = self._mailbox, self.config.tman.news_max, self.cyclon.cycles
-        mail = Mail(box.peers, box.ages, box.count, box.partner, box.start, box.initiator)
+        mail = TManMail(box.peers, box.ages, box.count, box.partner, box.start, box.initiator)
         choice, tables = self.choice, self.tables
 
         def request(begin: int, end: int, worker: int) -> None:

@@ -42,7 +42,7 @@ class Span(NamedTuple):
 
 
 class Content:
-    """An event as a node handles it."""
+    """An event by its attributes' places, and the filters that it matches."""
 
     __slots__ = ("attributes", "matching", "places")
 

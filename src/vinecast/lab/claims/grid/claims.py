@@ -2,7 +2,7 @@
 
 The trace is ingested into a lake of its own and analysed there once for all of these claims. Without a data
 folder the small scale takes a synthetic trace: nodes with hours of their own, which they keep on most days.
-The claims of ch. 6 are in ``grid_rings`` and, where they go further, in ``grid_further``.
+The claims of ch. 6 are in ``grid_rings`` and, where they go further, in ``further``.
 """
 
 import tempfile

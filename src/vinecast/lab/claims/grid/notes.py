@@ -103,7 +103,7 @@ def mean_in_degrees(
 
 
 def _in_degrees(layers: list[Layer], online: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """[node]"""
+    """How often each node stands in the views of others that are on line. [node]"""
     nodes, links = online.size, []
     for owner, peers in layers:
         both = np.repeat(owner.astype(np.int64), peers.shape[1]), peers.ravel().astype(np.int64)

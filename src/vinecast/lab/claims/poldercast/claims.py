@@ -1,6 +1,6 @@
 """The claims of S0 about PolderCast's overlay: how fast it comes together, its degree, its scale.
 
-Dissemination is in ``poldercast_events``, churn in ``poldercast_churn``; all of them are listed here.
+Dissemination is in ``events``, churn in ``churn``; all of them are listed here.
 """
 
 import dataclasses

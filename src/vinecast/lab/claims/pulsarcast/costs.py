@@ -2,7 +2,7 @@
 
 S3 announces the comparison and has no figures, so there is nothing to be near to. The claim is that the table
 is whole, and that a system that promises to lose nothing covers all subscriptions, also where nodes come and
-go. The systems are in ``pulsarcast_candidates``. ``small`` is a few nodes and events; ``paper``
+go. The systems are in ``candidates``. ``small`` is a few nodes and events; ``paper``
 is the 100 users of the Reddit trace with a third of its events, and 500 nodes on made workloads: flooding
 sends millions of messages for them, and the event engine handles one after the other.
 """

@@ -57,7 +57,7 @@ def _vitis(setup: Setup, graph: str, table: int) -> VitisRestRun:
 
 
 def graph_runs(setup: Setup) -> list[VitisRestRun]:
-    """All of them."""
+    """The runs of all systems and table sizes."""
     return [run for line in _by_table(setup).values() for run in line]
 
 
