@@ -263,7 +263,7 @@ def _compared(reading: str, scribe: list[float], poldercast: list[float]) -> str
 def churn_run(subscriptions: Subscriptions, masks: Iterator[NDArray[np.bool_]], seed: int) -> churn.ChurnRun:
     """One event a topic after every cycle; what is missed by nodes that did not come in it.
 
-    The same comings, goings and contacts as in ``lab/claims/poldercast/churn``; nodes keep their state (S0 §2).
+    The same comings, goings and contacts as in ``poldercast.churn``; nodes keep their state (S0 §2).
     """
     profiles = Profiles.simulated(seed, subscriptions.start, subscriptions.topics, subscriptions.topic_count)
     nodes = profiles.peers
