@@ -12,7 +12,8 @@ BYTES = 32 * 1024 * 1024
 
 
 class EventCache:
-    """One node's. What is forgotten here is asked for in vain; whoever asks turns to the next who told it."""
+    """Events that came by one node lately. What is forgotten here is asked for in vain; whoever asks turns to
+    the next who told it."""
 
     def __init__(self, events: int = EVENTS, most_bytes: int = BYTES) -> None:
         self._events, self._most_bytes = events, most_bytes

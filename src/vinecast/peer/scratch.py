@@ -9,8 +9,8 @@ SIZES_MAX = 16
 
 
 class ScratchPool:
-    """One thread's. ``take`` has the parameters of ``make_scratch``, and returns the same memory for the
-    same."""
+    """Working memory of one thread. ``take`` has the parameters of ``make_scratch``, and returns the same
+    memory for the same."""
 
     def __init__(self) -> None:
         self.take = lru_cache(maxsize=SIZES_MAX)(make_scratch)

@@ -46,8 +46,8 @@ class EventHost(Protocol):
 
 
 class VolatileEvents:
-    """One node's. ``deliver`` takes an event that the application subscribed to, and how many connections it
-    travelled."""
+    """The volatile events of one node. ``deliver`` takes an event that the application subscribed to, and how
+    many connections it travelled."""
 
     def __init__(
         self,

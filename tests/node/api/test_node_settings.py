@@ -1,5 +1,6 @@
 """What a node is started with: file, environment, command line; and that what is printed gives the same."""
 
+import dataclasses
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vinecast.core.errors import InputError
-from vinecast.node.api.settings import Settings, resolve, to_toml
+from vinecast.node.api.settings import RENAMED, Settings, resolve, to_toml
+from vinecast.node.runtime.config import NodeConfig
 
 
 def test_the_later_source_wins(tmp_path: Path) -> None:
@@ -28,6 +30,34 @@ def test_the_later_source_wins(tmp_path: Path) -> None:
     assert (found.config.transport.idle_s, found.config.transport.close_s) == (6.0, 3.0)
     named = resolve(None, {"VINECAST_NODE_CONFIG": str(file)})
     assert (named.network, named.config.fanout) == ("file", 3)
+
+
+@pytest.mark.parametrize("source", ["file", "environment", "--set"])
+def test_old_names_work_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture, source: str) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text("keepers = 5\n" if source == "file" else "")
+    environment = {"VINECAST_NODE_KEEPERS": "5"} if source == "environment" else {}
+    found = resolve(file, environment, {}, [("keepers", 5)] if source == "--set" else [])
+    assert found.config.replicas == 5
+    (warning,) = caplog.messages
+    assert "the setting keepers is called replicas now" in warning
+    where = {"file": str(file), "environment": "VINECAST_NODE_KEEPERS", "--set": "--set"}[source]
+    assert warning.startswith(where)
+    assert "keepers" not in to_toml(found)
+
+
+def test_a_new_name_wins_over_an_old_one(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text("replicas = 2\nkeepers = 5\n")
+    environment = {"VINECAST_NODE_REPLICAS": "4", "VINECAST_NODE_KEEPERS": "6"}
+    assert resolve(file, {}).config.replicas == 2
+    assert resolve(file, environment).config.replicas == 4
+
+
+def test_old_names_lead_to_settings_and_are_none_themselves() -> None:
+    known = {field.name for cls in (Settings, NodeConfig) for field in dataclasses.fields(cls)}
+    assert set(RENAMED.values()) <= known
+    assert not known & set(RENAMED)
 
 
 def test_settings_that_belong_together_can_be_set_together() -> None:

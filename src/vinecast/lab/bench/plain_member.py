@@ -123,10 +123,10 @@ class PlainMember:
         """What is lost is missed by who counts."""
 
     def on_unreachable(self, peer: NodeId) -> None:
-        """As above."""
+        """What is lost is missed by who counts."""
 
     def on_refused(self, reason: str) -> None:
-        """As above."""
+        """What is lost is missed by who counts."""
 
 
 async def _nothing(subscription: Subscription) -> None:

@@ -39,7 +39,7 @@ STREAM_MAX = 1_000_000  # ours: events of a stream that are told
 
 
 class StreamMember:
-    """One node's. ``tell`` tells the parent."""
+    """The streams of one node of a local network. ``tell`` tells the parent."""
 
     def __init__(self, number: int, node: Node, tell: Callable[[Told], Awaitable[None]]) -> None:
         self._number, self._node, self._tell = number, node, tell

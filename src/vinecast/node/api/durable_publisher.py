@@ -33,8 +33,8 @@ class _Awaited:
 
 
 class DurablePublisher:
-    """One node's. ``holders``: how many others must hold an event; ``others``: how many there are;
-    ``wait_s``: how long they may take."""
+    """Puts the events of one node into streams. ``holders``: how many others must hold an event; ``others``:
+    how many there are; ``wait_s``: how long they may take."""
 
     def __init__(
         self,

@@ -28,8 +28,9 @@ Payload = bytes | str
 
 
 class Publisher:
-    """One node's. ``wait_s``: how long a publisher waits for slow neighbours before it is told; ``others``:
-    how many other nodes there are, or should be; ``holders``: how many of them must hold an event."""
+    """Signs and sends the volatile events of one node. ``wait_s``: how long a publisher waits for slow
+    neighbours before it is told; ``others``: how many other nodes there are, or should be; ``holders``: how
+    many of them must hold an event."""
 
     def __init__(
         self,

@@ -85,7 +85,8 @@ def resolve(
         file = Path(environment[FILE_VARIABLE])
     table: Table = {}
     if file is not None:
-        table = {today(key, str(file)): value for key, value in _from_file(file).items()}
+        given = sorted(_from_file(file).items(), key=lambda pair: pair[0] not in RENAMED)  # a new name wins
+        table = {today(key, str(file)): value for key, value in given}
         _build(table, str(file))  # after each source, so that the one at fault is named
     for name, text in sorted(environment.items()):
         if name.startswith(PREFIX) and name != FILE_VARIABLE:

@@ -18,8 +18,9 @@ JOINING_CYCLES = 60  # ours: cycles without meeting anybody after which a node c
 
 
 class NodeSubscriptions:
-    """One node's. ``waiting``: events that may wait for a reader; ``alone_cycles``: cycles without another
-    subscriber after which a subscription counts as ready; ``expects``: whether others are to be met."""
+    """All subscriptions of one node. ``waiting``: events that may wait for a reader; ``alone_cycles``: cycles
+    without another subscriber after which a subscription counts as ready; ``expects``: whether others are to
+    be met."""
 
     driver: Driver
     """What runs the node; set before anybody subscribes."""

@@ -111,7 +111,8 @@ def _when(time_us: int) -> str:
 
 
 class TopicNames:
-    """One node's. ``do`` has Kademlia do something."""
+    """Topic descriptors and name records, as one node makes and finds them. ``do`` has Kademlia do
+    something."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ AGAIN_CYCLES = 30  # ours: cycles between two calls on somebody known from befor
 
 
 class Bootstrap:
-    """One node's. ``trouble`` is told, by address, why nobody was met there."""
+    """Finds other nodes for one node. ``trouble`` is told, by address, why nobody was met there."""
 
     def __init__(
         self, driver: Driver, store: Store, join: Sequence[Address], dial_s: float, trouble: dict[str, str]

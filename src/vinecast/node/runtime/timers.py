@@ -15,8 +15,9 @@ LOOKS_A_PERIOD = 8
 
 
 class Timers:
-    """One node's. ``fire`` is told when a timer runs out, ``partner_of`` says whom the layer of a timer has
-    asked and not heard from, ``is_connected`` whether there is a connection to a peer."""
+    """The timers of one node's machine. ``fire`` is told when a timer runs out, ``partner_of`` says whom the
+    layer of a timer has asked and not heard from, ``is_connected`` whether there is a connection to a
+    peer."""
 
     def __init__(
         self,

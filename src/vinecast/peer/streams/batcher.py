@@ -12,7 +12,8 @@ from vinecast.systems.durable.machine import DurableEvent
 
 
 class StreamBatcher:
-    """One node's. ``send``: see ``Batcher``; ``event_encoding``: those of the system's events."""
+    """Collects the events of streams that one node sends. ``send``: see ``Batcher``; ``event_encoding``:
+    those of the system's events."""
 
     def __init__(self, send: Callable[[int, bytes, int], bool], event_encoding: EventEncoding) -> None:
         self._event_encoding = event_encoding

@@ -73,8 +73,8 @@ class _Sought:
 
 
 class ReplicaFinder:
-    """One node's. ``connected`` names the peers that it has connections to, ``known`` others that it knows;
-    ``told`` hears who keeps a topic, whenever that changes."""
+    """Finds the replicas of topics for one node. ``connected`` names the peers that it has connections to,
+    ``known`` others that it knows; ``told`` hears who keeps a topic, whenever that changes."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from vinecast.peer.table.topic_numbers import TopicNumbers
 
 
 class RelayedTopics:
-    """One node's. ``carries(number)``: whether it has a place in a topic."""
+    """The topics that one node relays. ``carries(number)``: whether it has a place in a topic."""
 
     def __init__(self, topics: TopicNumbers, carries: Callable[[int], bool]) -> None:
         self._topics, self._carries = topics, carries

@@ -130,8 +130,8 @@ class _Trail:
 
 
 class Anycast:
-    """One node's. ``view()`` is Cyclon's; ``knows(item, avoided)`` gives a subscriber of a topic in any view
-    of the node whose id is not among those, or NOBODY.
+    """Finds subscribers of a topic for one node. ``view()`` is Cyclon's; ``knows(item, avoided)`` gives a
+    subscriber of a topic in any view of the node whose id is not among those, or NOBODY.
 
     peers, ages: [place], those who were found, and how many cycles ago.
     """

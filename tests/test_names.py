@@ -1,0 +1,122 @@
+"""Names: modules that a reader can look up, classes that stand once, docstrings that say something."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src/vinecast"
+GLOSSARY = ROOT / "docs/glossary.md"
+
+PLAIN = set(
+    """
+    accept access address api arrays attacker attacks base batch bench beyond bitsets blocks bucket
+    buckets candidates capabilities catch cbor checker choice churn circle claims cli client clock codec
+    commands common config connection content control core costs counts crash degrees deliveries direct
+    doctor durable edges engine errors event events exchange faults fields figures file filter filters
+    folder footprint frame frames further gateway gossip graph handshake hostile identity index ingest
+    inputs interface java job keeping kinds lab limits lines link links live load log logs lookup loop
+    main matching measure measures members membership memory message messages metrics name names network
+    node notes operations output overlay overload pages parser passes path peer pipeline places plain plan
+    plans points poll process processes profiles proposals protocols providing publications publisher
+    queue rates reader receipt recent records registry regular relations report requests result rivals
+    routing rules run runs runtime sample scenario schemas seeking send server service serving settings
+    show sim simulated splits stage stages stopping storage store streams subscription subscriptions sync
+    systems table tables tasks team text textfile timed timers topic topics trace traffic transport tree
+    trees up values version view walk wire words work worker workload writer
+    """.split()  # noqa: SIM905
+)
+"""Plain words of English and of the trade: a module whose words all stand here needs no line in the
+glossary."""
+KNOWN = set(
+    """
+    anycast balance bloom bootstrap cyclon descriptor directed dissemination duckdb ferry flooding gravity
+    grid higgs kademlia libp2p multicast myspace nats net opt parquet pastry poldercast pulsarcast py
+    quasar reddit regularity relay retention ringcast rings rvr scribe small spark sqlite tls tman twitter
+    vicinity victor vinecast vinifera vitis world zipf
+    """.split()  # noqa: SIM905
+)
+"""Names of protocols, systems, data sets and tools, and words of the papers and the field."""
+EMPTY = {"one of them", "all of them", "see above", "the same", "as above", "it", "this", "todo"}
+"""Whole docstrings that say nothing, without the full stop."""
+
+
+def modules() -> Iterator[Path]:
+    return (path for path in sorted(PACKAGE.rglob("*.py")) if path.name != "__init__.py")
+
+
+def terms() -> list[str]:
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", GLOSSARY.read_text(), flags=re.MULTILINE)
+    return [term.strip() for term in rows[2:]]
+
+
+def words_of(name: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
+
+
+def is_named(name: str, known: set[str]) -> bool:
+    """Whether all words of a name are plain, or make terms of the glossary, in the singular or plural."""
+    words = words_of(name)
+    for begin in range(len(words)):
+        for end in range(len(words), begin, -1):
+            part = " ".join(words[begin:end])
+            if {part, part.removesuffix("s"), f"{part}s"} & known:
+                rest = [*words[:begin], *words[end:]]
+                return not rest or is_named(" ".join(rest), known)
+    return not words
+
+
+def test_the_glossary_is_in_order_and_has_one_line_a_term() -> None:
+    found = terms()
+    assert len(found) > 50, "docs/glossary.md: the table of terms was not found"
+    wrong = [after for before, after in pairwise(found) if before.casefold() >= after.casefold()]
+    assert not wrong, (
+        f"docs/glossary.md: put these terms in alphabetical order, each once: {', '.join(wrong)}"
+    )
+
+
+def test_every_module_name_is_plain_or_in_the_glossary() -> None:
+    known = {term.replace("-", " ") for term in terms()} | PLAIN | KNOWN
+    names = {part for path in modules() for part in path.relative_to(PACKAGE).with_suffix("").parts}
+    strange = sorted(name for name in names if not is_named(name.strip("_"), known))
+    assert not strange, (
+        f"say in docs/glossary.md what these module names mean, in one line each, or choose plain words "
+        f"(and add them to PLAIN in {Path(__file__).name}): {', '.join(strange)}"
+    )
+
+
+def test_no_class_name_stands_twice() -> None:
+    places = defaultdict(list)
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(str(path.relative_to(ROOT)))
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    told = "; ".join(f"{name} ({', '.join(found)})" for name, found in sorted(twice.items()))
+    assert not twice, f"give each of these classes a name of its own, or make one class of them: {told}"
+
+
+def says_nothing(name: str, docstring: str, is_class: bool) -> bool:
+    """A docstring says nothing if it is a phrase that fits everything, or has only the words of its name.
+    That of a class also if it only sends the reader elsewhere, or begins with whose it is ("One node's.")."""
+    text = " ".join(docstring.split()).rstrip(".")
+    words = [word for word in words_of(text) if word not in {"a", "an", "the", "of", "one", "this"}]
+    if text.lower() in EMPTY or (words and words == words_of(name.strip("_"))):
+        return True
+    return is_class and bool(re.match(r"See ``[^`]+``$|(One|A) \w+'s(\.|$)|Of one \w+$", text))
+
+
+def test_no_docstring_says_nothing() -> None:
+    empty = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                docstring = ast.get_docstring(node)
+                if docstring and says_nothing(node.name, docstring, isinstance(node, ast.ClassDef)):
+                    empty.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {docstring!r}")
+    assert not empty, "say what these are, or delete the docstring where the name says it all:\n" + "\n".join(
+        empty
+    )
