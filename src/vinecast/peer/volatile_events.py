@@ -62,7 +62,7 @@ class VolatileEvents:
         self._checker, self._deliver = checker, deliver
         self.replays = ReplayWindow()
         self._batcher = Batcher(host.send_frame)
-        self._at_hand = EventCache() if system.row.pulls is not None else None
+        self._event_cache = EventCache() if system.row.pulls is not None else None
 
     def publish(self, hand: Iterable[SignedEvent]) -> list[int]:
         """Send events of one's own on their way; how many peers each was handed to, or told of."""
@@ -91,7 +91,7 @@ class VolatileEvents:
         """Send a peer the events that it asks for; what is left of them, since it is not at hand."""
         left = []
         for pull in pulls:
-            kept = self._at_hand.get(pull.number) if self._at_hand is not None else None
+            kept = self._event_cache.get(pull.number) if self._event_cache is not None else None
             if kept is None:
                 left.append(pull)
             else:
@@ -141,8 +141,8 @@ class VolatileEvents:
     def _handle(self, signed: SignedEvent, encoded: EncodedEvent, event: Event) -> None:
         """Handle something about one event; what is sent of it waits in the batcher."""
         form_of = self._event_encoding.form_of
-        if self._at_hand is not None:
-            self._at_hand.put(signed, encoded)
+        if self._event_cache is not None:
+            self._event_cache.put(signed, encoded)
         for effect in self._system.handle(event, self._host.now_us()):
             match effect:
                 case Send(to, message, otherwise) if (form := form_of(message)) is not None:

@@ -131,7 +131,7 @@ def test_parents_that_never_existed_are_given_up_with_all_that_waits_for_them() 
     assert net[0].counts["streams.given up"] == 1
     assert net[0].counts["streams.dropped waiting"] == 3
     assert len(wanted(net)) == CONFIG.tries
-    assert len(net[0].repair.seeking.wants) == 0
+    assert len(net[0].repair.seeking.fetcher) == 0
 
 
 def test_what_was_given_up_is_not_looked_for_again_until_that_is_forgotten() -> None:
@@ -265,11 +265,11 @@ def test_waiting_is_bounded_in_bytes() -> None:
 
 
 def test_wants_are_bounded() -> None:
-    net = Net(2, StreamsConfig(wants=16))
+    net = Net(2, StreamsConfig(fetches=16))
     for number in range(50):
         net.take(0, event(number, event(1000 + number)), sender=10 + number)
-    assert len(net[0].repair.seeking.wants) == 16
-    assert net[0].counts["streams.too many wants"] == 34
+    assert len(net[0].repair.seeking.fetcher) == 16
+    assert net[0].counts["streams.too many fetches"] == 34
 
 
 def test_who_wasted_time_too_often_is_not_waited_for() -> None:
@@ -705,7 +705,7 @@ def test_leaving_a_topic_forgets_all_of_it() -> None:
     net.take(0, event(2, event(1)))
     net.tell(0, Unfollow(TOPIC))
     repair = net[0].repair
-    assert (len(repair.intake.pending), len(repair.seeking.wants), repair.topics) == (0, 0, {})
+    assert (len(repair.intake.pending), len(repair.seeking.fetcher), repair.topics) == (0, 0, {})
     net.take(0, event(1))
     assert net[0].counts["streams.not followed"] == 1
 
@@ -787,7 +787,7 @@ def test_whatever_is_said_nothing_breaks_and_all_waits_end(said: list[tuple[int,
         net.run(0.3)
     net.run(120)
     repair = net[0].repair
-    assert (len(repair.intake.pending), len(repair.seeking.wants), repair.seeking.is_busy) == (0, 0, False)
+    assert (len(repair.intake.pending), len(repair.seeking.fetcher), repair.seeking.is_busy) == (0, 0, False)
 
 
 def test_the_same_happens_again() -> None:

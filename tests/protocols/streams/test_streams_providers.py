@@ -95,7 +95,7 @@ def test_the_search_for_what_nobody_has_ends(finds: bool, tries: int) -> None:
     net.run(40)
     repair = net[0].repair
     assert net[0].counts["streams.given up"] == 1
-    assert (len(repair.intake.pending), len(repair.seeking.wants)) == (0, 0)
+    assert (len(repair.intake.pending), len(repair.seeking.fetcher)) == (0, 0)
     assert len(asked(net)) <= tries + (PROVIDERS if finds else 0)
     assert net.looked_up == [(0, TOPIC)]
 
@@ -147,7 +147,7 @@ def test_it_is_found_if_anybody_that_can_be_asked_has_it(
     net.run(40)
     reachable = {1, 2} | replicas | (set(net.provided[TOPIC]) if finds else set())
     assert (len(net[0].order()) == 2) == bool(having & reachable)
-    assert len(net[0].repair.seeking.wants) == len(net[0].repair.intake.pending) == 0
+    assert len(net[0].repair.seeking.fetcher) == len(net[0].repair.intake.pending) == 0
 
 
 def test_a_live_node_finds_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from vinecast.lab.bench.durable import (
 )
 from vinecast.lab.bench.node import Tell
 from vinecast.lab.bench.result import Result
-from vinecast.lab.localnet.messages import Begin, StartNode, Told, Up
+from vinecast.lab.localnet.messages import Begin, StartNode, Up, WorkerMessage
 from vinecast.lab.localnet.processes import Processes
 from vinecast.node.api.node import Node
 from vinecast.node.api.publisher import HAND
@@ -133,7 +133,7 @@ class _Peers:
     async def __aexit__(self, *failure: object) -> None:
         await self._processes.close()
 
-    def _hear(self, process: int, message: Told) -> None:
+    def _hear(self, process: int, message: WorkerMessage) -> None:
         if isinstance(message, Up):
             self._addresses.append(message.address)
             self._up.set()

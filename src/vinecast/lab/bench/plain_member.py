@@ -42,10 +42,10 @@ class PlainTransport(ConnectionTransport):
 
     async def _listen(self, listen: Address) -> Address:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._guest, listen.host, listen.port)
+        self._server = await loop.create_server(self._accepted, listen.host, listen.port)
         return Address(listen.host, self._server.sockets[0].getsockname()[1])
 
-    def _guest(self) -> asyncio.Protocol:
+    def _accepted(self) -> asyncio.Protocol:
         return self._accept(self._listen_at.host) or asyncio.Protocol()
 
     async def _unlisten(self) -> None:

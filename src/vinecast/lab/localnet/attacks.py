@@ -262,18 +262,18 @@ async def _anothers_id(target: Target) -> int:
 
 async def card_at(target: Target, address: str) -> Card:
     """The card of the node there: a node introduces itself to whoever greets it."""
-    guest = await Attacker(target.network).connect(address)
-    await guest.shake_hands()
+    visitor = await Attacker(target.network).connect(address)
+    await visitor.shake_hands()
     try:
         async with asyncio.timeout(HEARD_S):
             while True:
-                for kind, body in guest.frames:
+                for kind, body in visitor.frames:
                     frame = decode(body) if kind == FrameKind.DATA else None
                     if isinstance(frame, Introduction) and isinstance(frame.sender.card, Card):
                         return frame.sender.card
                 await asyncio.sleep(LOOK_S)
     finally:
-        await guest.leave()
+        await visitor.leave()
 
 
 KINDS: Kinds = {

@@ -32,9 +32,9 @@ from vinecast.lab.localnet.messages import (
     StartNode,
     Stream,
     TellStream,
-    Told,
     Unpublished,
     Up,
+    WorkerMessage,
     WorkerReport,
 )
 from vinecast.lab.localnet.processes import Processes
@@ -252,7 +252,7 @@ class DurableRun:
         if why:
             self.outcome.faults.append(why)
 
-    def _hear(self, process: int, message: Told) -> None:
+    def _hear(self, process: int, message: WorkerMessage) -> None:
         match message:
             case Up(number, point, address):
                 member = self._members[number]
@@ -283,7 +283,7 @@ class DurableRun:
         if len(self.outcome.trouble) < TROUBLE_MAX:
             self.outcome.trouble.append(f"node {number}: {why}")
 
-    def _resolve(self, kind: type[Any], number: int, told: Told) -> None:
+    def _resolve(self, kind: type[Any], number: int, told: WorkerMessage) -> None:
         future = self._waiting.pop((kind, number), None)
         if future is not None and not future.done():
             future.set_result(told)

@@ -25,8 +25,8 @@ from vinecast.lab.localnet.messages import (
     Stream,
     StreamCommand,
     TellStream,
-    Told,
     Unpublished,
+    WorkerMessage,
 )
 from vinecast.node.api.node import Node
 from vinecast.node.api.subscription import Event, Subscription
@@ -41,7 +41,7 @@ STREAM_MAX = 1_000_000  # ours: events of a stream that are told
 class StreamMember:
     """The streams of one node of a local network. ``tell`` tells the parent."""
 
-    def __init__(self, number: int, node: Node, tell: Callable[[Told], Awaitable[None]]) -> None:
+    def __init__(self, number: int, node: Node, tell: Callable[[WorkerMessage], Awaitable[None]]) -> None:
         self._number, self._node, self._tell = number, node, tell
         self._readers: dict[str, Subscription] = {}
         self._handed: dict[str, deque[Event]] = {}

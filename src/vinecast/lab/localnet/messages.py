@@ -252,20 +252,20 @@ class Attacked(Struct):
 
 
 StreamCommand = PublishStream | AckStream | TellStream | CutConnections | CreateTopic | ShowTopic
-StreamTold = Safe | Unpublished | Handed | Consumed | Stream | Shown
+StreamMessage = Safe | Unpublished | Handed | Consumed | Stream | Shown
 Command = StartNode | StopNode | PublishOn | FollowTopic | PublishMuch | StreamCommand
-Told = Warm | Up | Ready | Following | PublishedMuch | Down | Failed | WorkerReport | StreamTold
+WorkerMessage = Warm | Up | Ready | Following | PublishedMuch | Down | Failed | WorkerReport | StreamMessage
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
 
 begin_decoder = msgspec.json.Decoder(Begin)
 command_decoder = msgspec.json.Decoder(Command)
-told_decoder = msgspec.json.Decoder(Told)
+worker_message_decoder = msgspec.json.Decoder(WorkerMessage)
 attack_decoder = msgspec.json.Decoder(Attack)
 attacked_decoder = msgspec.json.Decoder(Attacked)
 _encoder = msgspec.json.Encoder()
 
 
-def line(message: Begin | Command | Told | Attack | Attacked) -> bytes:
+def line(message: Begin | Command | WorkerMessage | Attack | Attacked) -> bytes:
     """A message as a line."""
     return _encoder.encode(message) + b"\n"

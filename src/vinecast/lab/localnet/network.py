@@ -32,8 +32,8 @@ from vinecast.lab.localnet.messages import (
     Ready,
     StartNode,
     StopNode,
-    Told,
     Up,
+    WorkerMessage,
     WorkerReport,
 )
 from vinecast.lab.localnet.overload import Overload
@@ -189,7 +189,7 @@ class LocalNetwork:
         if len(self.trouble) < TROUBLE_MAX:
             self.trouble.append(text)
 
-    def _hear(self, process: int, message: Told) -> None:
+    def _hear(self, process: int, message: WorkerMessage) -> None:
         match message:
             case Up(number, point, address, topics):
                 self.tally.on_up(number, point, address)
@@ -211,7 +211,7 @@ class LocalNetwork:
                 self.tally.on_report(process, message)
                 self._look_at_rings()
 
-    def _resolve(self, kind: type[Any], number: int, told: Told | None = None) -> None:
+    def _resolve(self, kind: type[Any], number: int, told: WorkerMessage | None = None) -> None:
         future = self._waiting.pop((kind, number), None)
         if future is not None and not future.done():
             future.set_result(told)

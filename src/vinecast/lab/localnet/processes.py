@@ -8,7 +8,15 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from vinecast.lab.localnet.messages import LINE_BYTES_MAX, Begin, Command, Told, Warm, line, told_decoder
+from vinecast.lab.localnet.messages import (
+    LINE_BYTES_MAX,
+    Begin,
+    Command,
+    Warm,
+    WorkerMessage,
+    line,
+    worker_message_decoder,
+)
 
 END_S = 15.0  # ours: for a process to end before it is killed
 
@@ -29,7 +37,7 @@ class Processes:
     def __init__(
         self,
         begin: Begin,
-        hear: Callable[[int, Told], None],
+        hear: Callable[[int, WorkerMessage], None],
         ended: Callable[[int, str], None],
         compiled: bool = True,
     ) -> None:
@@ -109,7 +117,7 @@ class Processes:
         async for text in one.process.stdout:
             if not text.endswith(b"\n"):
                 break  # it was killed in the middle of a line
-            message: Told = told_decoder.decode(text)
+            message: WorkerMessage = worker_message_decoder.decode(text)
             if isinstance(message, Warm):
                 one.warm.set()
             else:

@@ -32,9 +32,9 @@ from vinecast.lab.localnet.messages import (
     Ready,
     StartNode,
     StopNode,
-    Told,
     Up,
     Warm,
+    WorkerMessage,
     WorkerReport,
     begin_decoder,
     command_decoder,
@@ -200,7 +200,7 @@ class Worker:
             await subscription.ready()
         await self._tell(Ready(number))
 
-    async def _tell(self, message: Told) -> None:
+    async def _tell(self, message: WorkerMessage) -> None:
         async with self._one_at_a_time:
             self._out.write(line(message))
             await self._out.drain()

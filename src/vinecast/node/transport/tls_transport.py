@@ -83,25 +83,25 @@ class TlsTransport(ConnectionTransport):
         loop = asyncio.get_running_loop()
         while True:
             try:
-                guest, place = await loop.sock_accept(listener)
+                incoming, place = await loop.sock_accept(listener)
             except OSError:  # it left before it came in, or there are no more descriptors
                 self.refused("accept failed")
                 await asyncio.sleep(_BREATH_S)
                 continue
             connection = self._accept(str(place[0]).partition("%")[0])
             if connection is None:
-                guest.close()
+                incoming.close()
                 continue
-            task = loop.create_task(self._shake_hands(guest, connection))
+            task = loop.create_task(self._shake_hands(incoming, connection))
             self._handshakes.add(task)
-            task.add_done_callback(functools.partial(self._shaken, guest, connection))
+            task.add_done_callback(functools.partial(self._shaken, incoming, connection))
 
-    async def _shake_hands(self, guest: socket.socket, connection: Connection) -> None:
+    async def _shake_hands(self, incoming: socket.socket, connection: Connection) -> None:
         try:
             async with asyncio.timeout(self.config.unauthenticated_s):
                 await asyncio.get_running_loop().connect_accepted_socket(
                     lambda: connection,
-                    guest,
+                    incoming,
                     ssl=self._server_context,
                     ssl_handshake_timeout=self.config.unauthenticated_s + 1,
                     ssl_shutdown_timeout=self.config.close_s,
@@ -113,13 +113,13 @@ class TlsTransport(ConnectionTransport):
         except OSError:
             connection.drop("connection lost in the handshake")
 
-    def _shaken(self, guest: socket.socket, connection: Connection, task: asyncio.Task[None]) -> None:
+    def _shaken(self, incoming: socket.socket, connection: Connection, task: asyncio.Task[None]) -> None:
         """A handshake is over, one way or the other; perhaps it was called off before it began."""
         self._handshakes.discard(task)
         if not connection.connected:
             connection.drop("connection lost in the handshake")
             self.gone(connection)
-            guest.close()
+            incoming.close()
 
     async def _open(self, address: Address, connection: Connection) -> None:
         try:

@@ -42,7 +42,7 @@ UPKEEP_PERIODS = 30
 TIMEOUT_PERIODS = 20
 """Periods of gossip that an answer may take, but not more than three seconds (ours)."""
 
-Told = Callable[[str, tuple[int, ...]], object]
+ReplicasListener = Callable[[str, tuple[int, ...]], object]
 """Who keeps a topic, the nearest first, or provides it; the node itself perhaps among them."""
 Answer = Callable[[Found], object]
 
@@ -86,7 +86,7 @@ class ReplicaFinder:
         validator: Validator,
         connected: Callable[[], Iterable[int]],
         known: Callable[[], Iterable[int]],
-        told: Told,
+        told: ReplicasListener,
     ) -> None:
         self.table: Kademlia | None = None
         """Kademlia, once it is awake."""
@@ -159,7 +159,7 @@ class ReplicaFinder:
         """Let others know that this node has a topic's stream, soon and until it is left."""
         self._unprovided[topic] = None
 
-    def find_providers(self, topic: str, told: Told, now_us: int) -> list[Effect]:
+    def find_providers(self, topic: str, told: ReplicasListener, now_us: int) -> list[Effect]:
         """Find out who provides a topic's stream."""
         key = replica_key(self._network, topic)
         self.await_answer(Operation.PROVIDERS, key, lambda found: told(topic, found.peers))

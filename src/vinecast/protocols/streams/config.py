@@ -22,7 +22,7 @@ class StreamsConfig:
     tries: int = limited(12, at_least=1, at_most=64)
     """How often an event is asked for, each time of another peer as long as there are any, before it is taken
     to have never existed."""
-    wants: int = limited(4096, at_least=16, at_most=1_000_000)
+    fetches: int = limited(4096, at_least=16, at_most=1_000_000)
     """Events that are looked for at one time."""
     window: int = limited(1024, at_least=1, at_most=65536)
     """Of these, how many one peer is asked for."""

@@ -87,7 +87,7 @@ class EventFetcher:
     @property
     def room(self) -> int:
         """How many more may be looked for."""
-        return self._config.wants - len(self._open)
+        return self._config.fetches - len(self._open)
 
     def add(self, topic: str, cid: bytes, hint: int, claimed: bool) -> bool:
         """Look for an event; whether there was room."""
@@ -154,7 +154,7 @@ class EventFetcher:
         return any(want.topic == topic for want in self._open.values())
 
     def take_needy(self) -> list[str]:
-        """Topics that have wants for which all were asked in vain, since this was last asked."""
+        """Topics that have missing events for which all were asked in vain, since this was last asked."""
         needy, self._needy = self._needy, {}
         return list(needy)
 
@@ -210,7 +210,7 @@ class EventFetcher:
     def _note(self, peer: int, cid: bytes) -> None:
         self._lately[peer, cid] = None
         self._lately.move_to_end((peer, cid))
-        if len(self._lately) > 2 * self._config.wants:
+        if len(self._lately) > 2 * self._config.fetches:
             self._lately.popitem(last=False)
 
     def _choose(self, want: MissingEvent) -> int:

@@ -46,7 +46,7 @@ class Seeking:
         sources: Callable[[str], list[int]],
     ) -> None:
         self.sources = sources
-        self.wants = EventFetcher(config, sources)
+        self.fetcher = EventFetcher(config, sources)
         self.intake: Intake
         """Set by whoever owns both."""
         self._config = config
@@ -60,11 +60,11 @@ class Seeking:
     @property
     def is_busy(self) -> bool:
         """Whether anything is looked for."""
-        return bool(self._catch_ups) or len(self.wants) > 0
+        return bool(self._catch_ups) or len(self.fetcher) > 0
 
     def seeks(self, topic: str) -> bool:
         """Whether anything of a topic is looked for."""
-        return topic in self._catch_ups or self.wants.has_any(topic)
+        return topic in self._catch_ups or self.fetcher.has_any(topic)
 
     def begin_period(self) -> None:
         """A period begins."""
@@ -80,8 +80,8 @@ class Seeking:
     def ask(self, now_us: int) -> list[StreamEffect]:
         """Ask for what is lacking, as far as there is room."""
         idle = [each for each in self._catch_ups.values() if each.may_ask and self._has_room(each)]
-        effects = [*(each.ask(now_us) for each in idle), *self.wants.ask(now_us)]
-        return effects + [found for name in self.wants.take_needy() for found in self._find(name, now_us)]
+        effects = [*(each.ask(now_us) for each in idle), *self.fetcher.ask(now_us)]
+        return effects + [found for name in self.fetcher.take_needy() for found in self._find(name, now_us)]
 
     def _find(self, name: str, now_us: int) -> list[StreamEffect]:
         """Find out who provides a stream, unless that was done lately."""
@@ -89,7 +89,7 @@ class Seeking:
         if topic is None:
             return []
         if self._was_found(topic):
-            self.wants.offer(name, topic.providers, now_us)
+            self.fetcher.offer(name, topic.providers, now_us)
             return []
         topic.provided_cycle = self._cycle
         return [FindProviders(name)]
@@ -103,12 +103,12 @@ class Seeking:
         topic = self._topics.get(name)
         if topic is not None:
             topic.providers = tuple(peer for peer in peers if self._standing.is_fair(peer))[:PROVIDERS]
-            self.wants.offer(name, topic.providers, now_us)
+            self.fetcher.offer(name, topic.providers, now_us)
         return []
 
     def look(self, now_us: int) -> list[StreamEffect]:
         """See who did not answer in time."""
-        effects = self.give_up(self.wants.overdue(now_us))
+        effects = self.give_up(self.fetcher.overdue(now_us))
         late = [each for each in self._catch_ups.values() if each.is_late(now_us, self._config.answer_us)]
         for catch_up in late:
             if catch_up.is_hopeless:
@@ -121,16 +121,16 @@ class Seeking:
         """A peer is gone, or does wrong: what it was asked for is asked of others."""
         for catch_up in [each for each in self._catch_ups.values() if each.peer == peer]:
             self._leave(catch_up)
-        return self.give_up(self.wants.lost(peer, now_us))
+        return self.give_up(self.fetcher.lost(peer, now_us))
 
     def peers(self) -> set[int]:
         """Who is asked, or will be."""
-        return self.wants.peers() | {catch_up.peer for catch_up in self._catch_ups.values()}
+        return self.fetcher.peers() | {catch_up.peer for catch_up in self._catch_ups.values()}
 
     def leave(self, topic: str) -> None:
         """Look for nothing of a topic any longer."""
         self._catch_ups.pop(topic, None)
-        self.wants.leave(topic)
+        self.fetcher.leave(topic)
 
     # What is to be looked for.
 
@@ -138,13 +138,13 @@ class Seeking:
         """An event waits for parents: look for them one by one, or for all that lies below where they are
         many."""
         pending = self.intake.pending
-        self.wants.got(waiting.signed.cid)
+        self.fetcher.got(waiting.signed.cid)
         if not topic.opened:
             return []
         if any(parent in self._hopeless for parent in waiting.missing):
             return [Count("streams.dropped hopeless"), *self.intake.drop(waiting.signed.cid)]
         sought = [parent for parent in waiting.missing if parent not in pending]
-        is_new = any(parent not in self.wants for parent in sought)
+        is_new = any(parent not in self.fetcher for parent in sought)
         if is_new and pending.in_topic(topic.name) > self._config.walk:
             catch_up = self._catch_ups.get(topic.name)
             if catch_up is None:
@@ -152,26 +152,26 @@ class Seeking:
             elif catch_up.start > topic.floor:
                 topic.step *= STEP
                 catch_up.begin(max(topic.floor, catch_up.start - topic.step))
-                self.wants.drop_idle_claims(topic.name)
-        if all(self.wants.add(topic.name, parent, waiting.sender, claimed=False) for parent in sought):
+                self.fetcher.drop_idle_claims(topic.name)
+        if all(self.fetcher.add(topic.name, parent, waiting.sender, claimed=False) for parent in sought):
             return []
-        return [Count("streams.too many wants"), *self.intake.drop(waiting.signed.cid)]
+        return [Count("streams.too many fetches"), *self.intake.drop(waiting.signed.cid)]
 
     def is_sought(self, cid: bytes) -> bool:
         """Whether an event is looked for."""
-        return cid in self.wants
+        return cid in self.fetcher
 
     def reach(self, sender: int, topic: Topic, told: StreamStatus) -> list[StreamEffect]:
         """Look for what a peer has: its heads if they are near, else all since both agreed."""
         knows = self.intake.knows
-        lacking = [h for h in told.heads if h not in self.wants and not knows(topic.name, h)]
+        lacking = [h for h in told.heads if h not in self.fetcher and not knows(topic.name, h)]
         known = max(topic.height, topic.floor)
         if topic.since is not None or (lacking and told.height > known + self._config.near):
             self._catch_up(topic, sender, told.height)
             return []
-        if all(self.wants.add(topic.name, head, sender, claimed=True) for head in lacking):
+        if all(self.fetcher.add(topic.name, head, sender, claimed=True) for head in lacking):
             return []
-        return [Count("streams.too many wants")]
+        return [Count("streams.too many fetches")]
 
     def _catch_up(self, topic: Topic, peer: int, height: int) -> None:
         """Go through a peer's stream, at least from this height, unless that is done with another already."""
@@ -190,11 +190,11 @@ class Seeking:
 
     def _leave(self, catch_up: CatchUp) -> None:
         del self._catch_ups[catch_up.topic]
-        self.wants.drop_idle_claims(catch_up.topic)
+        self.fetcher.drop_idle_claims(catch_up.topic)
 
     def _has_room(self, catch_up: CatchUp) -> bool:
-        claims = self.wants.open_claims(catch_up.topic, catch_up.peer)
-        return 2 * claims < self._config.window and self.wants.room >= self._config.listed
+        claims = self.fetcher.open_claims(catch_up.topic, catch_up.peer)
+        return 2 * claims < self._config.window and self.fetcher.room >= self._config.listed
 
     # What comes, and what does not.
 
@@ -208,11 +208,11 @@ class Seeking:
             return self._standing.blame(sender, fault)
         if not listed.cids:
             del self._catch_ups[listed.topic]
-            lacks = catch_up.in_vain or self.wants.has_any(listed.topic)
+            lacks = catch_up.in_vain or self.fetcher.has_any(listed.topic)
             return [] if lacks else self._complete(topic)
         for cid in listed.cids:
             known = self.intake.knows(listed.topic, cid)
-            if not known and not self.wants.add(listed.topic, cid, sender, claimed=True):
+            if not known and not self.fetcher.add(listed.topic, cid, sender, claimed=True):
                 catch_up.in_vain += 1
                 break
         catch_up.advance(listed)
@@ -228,14 +228,14 @@ class Seeking:
 
     def take_answer(self, sender: int, answer: StreamEvents, now_us: int) -> list[StreamEffect]:
         """A peer sends what it was asked for; or else."""
-        self.wants.heard(sender, now_us)
+        self.fetcher.heard(sender, now_us)
         catch_up = self._catch_ups.get(answer.topic)
-        effects = self.give_up(self.wants.missing(sender, answer.missing, now_us))
+        effects = self.give_up(self.fetcher.missing(sender, answer.missing, now_us))
         for signed in answer.events:
             cid, topic = signed.cid, signed.record.topic
-            if topic == answer.topic and self.wants.was_asked(sender, cid):
+            if topic == answer.topic and self.fetcher.was_asked(sender, cid):
                 effects += self.intake.take(signed, sender, ack=False)
-                self.wants.got(cid)
+                self.fetcher.got(cid)
                 if catch_up is not None and catch_up.peer == sender:
                     catch_up.useful = self._cycle
             elif not self.intake.knows(topic, cid):
@@ -243,9 +243,9 @@ class Seeking:
                 effects += self.lose(sender, now_us)
         return effects
 
-    def give_up(self, wants: Iterable[MissingEvent]) -> list[StreamEffect]:
+    def give_up(self, missing: Iterable[MissingEvent]) -> list[StreamEffect]:
         """These cannot be had."""
-        return [effect for want in wants for effect in self._give_up(want)]
+        return [effect for want in missing for effect in self._give_up(want)]
 
     def _give_up(self, want: MissingEvent) -> list[StreamEffect]:
         if want.claimed:
@@ -273,5 +273,5 @@ class Seeking:
 
     def kept(self, cid: bytes) -> None:
         """An event is kept now, however it came."""
-        self.wants.got(cid)
+        self.fetcher.got(cid)
         self._hopeless.pop(cid, None)
