@@ -182,7 +182,7 @@ def unwanted_traffic(setup: Setup) -> Measured:
 
 def _control_figure(setup: Setup, scribe: ScribeAtRest, control: NDArray[np.int64]) -> Figure:
     """Scribe's part of S0 Fig. 9: heartbeats a cycle, by the number of subscriptions."""
-    series = Series("ScribeAtRest, heartbeats", *means_by_size(scribe.profiles.cnt, control, by_class=True))
+    series = Series("Scribe, heartbeats", *means_by_size(scribe.profiles.cnt, control, by_class=True))
     panel = Panel(CONTROL, "subscriptions", "sent and received a cycle", (series,), (), True, True)
     title = f"S0 Fig. 9: control messages ({where(setup)})"
     return Figure(figure_name(9, workload_of(setup)), title, (panel,))
@@ -231,7 +231,7 @@ def churn_against_scribe(setup: Setup) -> Measured:
             reading,
             "hours",
             f"share of {reading}",
-            (Series("ScribeAtRest", hours, both[0]), Series("PolderCast", hours, both[1])),
+            (Series("Scribe", hours, both[0]), Series("PolderCast", hours, both[1])),
             log_y=True,
         )
         for reading, both in readings.items()
