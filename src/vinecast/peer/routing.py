@@ -73,7 +73,7 @@ class RoutingHost(Protocol):
 
 
 class Routing:
-    """One node's."""
+    """The router of one live node, with what is the same in every system."""
 
     def __init__(
         self, config: PeerConfig, seed: int, network: str, peer_table: PeerTable, host: RoutingHost

@@ -68,8 +68,9 @@ UNWANTED = "refused: event on a topic that is not subscribed to"
 
 
 class Driver(TopicMembership):
-    """One node's. ``deliver`` takes an event that the application subscribed to, and how many connections it
-    travelled; it must not wait. ``read`` is the same for events of streams, which lie in ``store``."""
+    """Runs the system of one node. ``deliver`` takes an event that the application subscribed to, and how
+    many connections it travelled; it must not wait. ``read`` is the same for events of streams, which lie in
+    ``store``."""
 
     def __init__(
         self,

@@ -29,8 +29,8 @@ def event_frame(hops: int, encoded_events: Sequence[EncodedEvent], form: int = 0
 
 
 class Batcher:
-    """One node's. ``send`` takes a peer, a frame and the number of events in it, and says whether the frame
-    will go out; ``make_frame`` makes the frame of some events."""
+    """Collects the events that one node sends. ``send`` takes a peer, a frame and the number of events in it,
+    and says whether the frame will go out; ``make_frame`` makes the frame of some events."""
 
     def __init__(
         self,

@@ -15,8 +15,8 @@ from vinecast.systems.common.wire import FrameSpec
 
 
 class Joiner:
-    """One node's. ``send`` takes a peer, a frame and the number of things in it, and says whether the frame
-    will go out."""
+    """Collects the small messages of one node. ``send`` takes a peer, a frame and the number of things in it,
+    and says whether the frame will go out."""
 
     def __init__(self, send: Callable[[int, bytes, int], bool], codec: FrameCodec) -> None:
         self._send, self._codec = send, codec

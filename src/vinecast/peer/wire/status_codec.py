@@ -25,7 +25,8 @@ _NEVER = np.iinfo(np.int64).min
 
 
 class StatusCodec:
-    """One node's. ``cards`` turns numbers of peers into cards, ``gossip`` has its system's words."""
+    """Between the gossip of systems on T-Man and frames, on one node. ``cards`` turns numbers of peers into
+    cards, ``gossip`` has its system's words."""
 
     def __init__(self, cards: Codec, peer_table: PeerTable, gossip: StatusGossip) -> None:
         self._cards, self._peer_table, self._gossip = cards, peer_table, gossip

@@ -2,12 +2,12 @@
 
 The upper half of Scribe, the baseline of S0 §6, after Castro, Druschel, Kermarrec and Rowstron, "Scribe: A
 large-scale and decentralized application-level multicast infrastructure" (IEEE JSAC 2002), cited here as
-Scribe §. It knows no particular routing: a system lends it one (``Routing``). ``recruiting`` has the trees of
-PulsarCast (S3 §4.3), which grow, spread and mend a little differently.
+Scribe §. It knows no particular routing: a system lends it one (``TreeRouting``). ``recruiting`` has the
+trees of PulsarCast (S3 §4.3), which grow, spread and mend a little differently.
 """
 
 from vinecast.protocols.multicast_tree.config import TreeConfig
-from vinecast.protocols.multicast_tree.machine import MulticastTree, Routing
+from vinecast.protocols.multicast_tree.machine import MulticastTree, TreeRouting
 from vinecast.protocols.multicast_tree.messages import (
     MESSAGES,
     TreeAbove,
@@ -28,7 +28,6 @@ __all__ = [
     "MulticastTree",
     "RecruitingConfig",
     "RecruitingTree",
-    "Routing",
     "TreeAbove",
     "TreeAccept",
     "TreeAlive",
@@ -40,5 +39,6 @@ __all__ = [
     "TreePart",
     "TreePorts",
     "TreePublish",
+    "TreeRouting",
     "TreeSearch",
 ]

@@ -60,7 +60,7 @@ HEARD, RAISED, SPREAD = 1, 2, 4
 """What happened to an event on this node: it came, it went up to the root, it went down the tree."""
 
 
-class Routing(Protocol):
+class TreeRouting(Protocol):
     """What a system lends the trees. Every hop must be strictly nearer to the key than the last."""
 
     def next_hop(self, topic: int) -> int:
@@ -76,7 +76,7 @@ class Routing(Protocol):
 class MulticastTree(Relations):
     """The machine. ``name`` is what its counters begin with."""
 
-    def __init__(self, config: TreeConfig, me: int, routing: Routing, name: str = "tree") -> None:
+    def __init__(self, config: TreeConfig, me: int, routing: TreeRouting, name: str = "tree") -> None:
         super().__init__()
         self.config = config
         self.me = me

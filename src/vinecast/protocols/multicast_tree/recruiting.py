@@ -23,7 +23,7 @@ from vinecast.core.config import limited
 from vinecast.core.events import Deliver, Effect, Event, Send, SetTimer, TimerFired
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.multicast_tree.config import TreeConfig
-from vinecast.protocols.multicast_tree.machine import HEARD, SPREAD, MulticastTree, Routing
+from vinecast.protocols.multicast_tree.machine import HEARD, SPREAD, MulticastTree, TreeRouting
 from vinecast.protocols.multicast_tree.messages import (
     TreeAbove,
     TreeEvent,
@@ -47,7 +47,7 @@ class RecruitingConfig(TreeConfig):
     """Ancestors that a node knows beyond its parent (ours; S3 §4.3: "extra levels")."""
 
 
-class TreePorts(Routing, Protocol):
+class TreePorts(TreeRouting, Protocol):
     """What a system lends these trees besides."""
 
     def ways(self, topic: int, count: int) -> list[int]:
@@ -64,7 +64,7 @@ class TreePorts(Routing, Protocol):
 
 
 @dataclass(slots=True)
-class Search:
+class ParentSearch:
     """Peers that were asked whether they are in a tree, the nearest to the key first, and who said no."""
 
     refused: dict[int, bool]
@@ -79,7 +79,7 @@ class RecruitingTree(MulticastTree):
         self.searched = config.searched
         self.levels = config.levels
         self.way = routing
-        self.searches: dict[int, Search] = {}
+        self.searches: dict[int, ParentSearch] = {}
         """By topic: who is looking for a parent and has not asked anybody to be it."""
         self.above: dict[int, tuple[int, ...]] = {}
         """By topic: who comes above the parent."""
@@ -138,7 +138,7 @@ class RecruitingTree(MulticastTree):
         if len(ways) < 2:
             return super()._seek(branch, now_us)
         self.leave_parent(branch)
-        self.searches[topic] = Search(dict.fromkeys(ways, False), now_us)
+        self.searches[topic] = ParentSearch(dict.fromkeys(ways, False), now_us)
         effects: list[Effect] = [Send(peer, TreeSearch(topic)) for peer in ways]
         if not self._waits:
             self._waits = True
@@ -156,7 +156,7 @@ class RecruitingTree(MulticastTree):
             return self._ask(branch, sender, now_us)
         return self._recruit(branch, search, now_us) if all(search.refused.values()) else []
 
-    def _recruit(self, branch: Branch, search: Search, now_us: int) -> list[Effect]:
+    def _recruit(self, branch: Branch, search: ParentSearch, now_us: int) -> list[Effect]:
         """Nobody is in the tree: the nearest that answered will be, or whoever is nearest."""
         answered = [peer for peer, refused in search.refused.items() if refused]
         self.leave_parent(branch)

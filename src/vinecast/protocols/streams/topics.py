@@ -18,7 +18,7 @@ CONTACTS = 8
 """Peers that asked or told something of the stream lately (ours)."""
 
 
-class PeerStatus(NamedTuple):
+class PeerStreamStatus(NamedTuple):
     """How far a peer has come in a stream, as it told last."""
 
     height: int
@@ -54,7 +54,7 @@ class Topic:
         """How far below what is known the last catching up began."""
         self.replicas: tuple[int, ...] = ()
         self.contacts: dict[int, None] = {}
-        self.statuses: dict[int, PeerStatus] = {}
+        self.statuses: dict[int, PeerStreamStatus] = {}
         self.is_provided = False
         """Whether others are let know that this node has the stream."""
         self.providers: tuple[int, ...] = ()
@@ -101,7 +101,7 @@ class Topic:
     def hear(self, peer: int, told: StreamStatus) -> None:
         """A peer tells how far it has come."""
         self.statuses.pop(peer, None)
-        self.statuses[peer] = PeerStatus(told.height, told.floor, told.bottom)
+        self.statuses[peer] = PeerStreamStatus(told.height, told.floor, told.bottom)
         if len(self.statuses) > TELLERS:
             del self.statuses[next(iter(self.statuses))]
 
@@ -135,11 +135,13 @@ class Topic:
         patient = self.is_visited or self.waited >= PATIENCE
         return patient and all(peer in self.statuses for peer in sources(self.name))
 
-    def told_by_most(self) -> PeerStatus:
+    def told_by_most(self) -> PeerStreamStatus:
         """What others tell, number by number: the lower median. No minority decides it, and to begin too low
         only costs traffic."""
         middle = (len(self.statuses) - 1) // 2
-        return PeerStatus(*(sorted(numbers)[middle] for numbers in zip(*self.statuses.values(), strict=True)))
+        return PeerStreamStatus(
+            *(sorted(numbers)[middle] for numbers in zip(*self.statuses.values(), strict=True))
+        )
 
     def may_lack(self, height: int, sources: Callable[[str], Iterable[int]]) -> bool:
         """Whether an event at this height may name parents that nobody has any longer."""

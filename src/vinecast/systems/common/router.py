@@ -53,7 +53,7 @@ RouterEvent = Event | EventKnown | Publishing | Search
 
 
 class Router(Protocol):
-    """One node's. Topics, peers and events go by number."""
+    """The system of one live node, as the node asks it. Topics, peers and events go by number."""
 
     @property
     def machine(self) -> Machine:

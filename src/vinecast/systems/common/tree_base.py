@@ -84,7 +84,7 @@ class TreeBase:
         self._mending: list[Effect] = []
 
     def suspect(self, peer: int) -> None:
-        """See ``Routing``."""
+        """See ``TreeRouting``."""
         self._mending += self._below.handle(PeerLost(peer), self._now_us)
 
     def _exists(self, topic: int) -> bool:

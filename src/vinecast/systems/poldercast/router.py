@@ -103,7 +103,7 @@ def ring_neighbours(machine: PolderCast, topic: int, now_us: int) -> list[int]:
 
 
 class PolderCastRouter:
-    """See ``Router``."""
+    """PolderCast as the router of one live node."""
 
     def __init__(self, machine: PolderCast, ports: RouterPorts) -> None:
         self.machine = machine

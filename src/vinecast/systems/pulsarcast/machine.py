@@ -97,7 +97,7 @@ class PulsarCast(TreeBase):
     # The routing that the trees borrow.
 
     def next_hop(self, topic: int) -> int:
-        """See ``Routing``."""
+        """See ``TreeRouting``."""
         return self.kademlia.next_hop(self._point(topic)) if self._exists(topic) else NOBODY
 
     def ways(self, topic: int, count: int) -> list[int]:

@@ -62,7 +62,7 @@ def make(settings: Any, ports: RouterPorts) -> LiveParts:
 
 
 class PulsarCastRouter:
-    """See ``Router``."""
+    """PulsarCast as the router of one live node."""
 
     def __init__(self, config: PulsarCastConfig, ports: RouterPorts) -> None:
         profiles = ports.peers.profiles

@@ -77,7 +77,7 @@ class ContentEncoding:
 
 
 class ViniferaRouter(TManRouter):
-    """See ``Router``."""
+    """Vinifera as the router of one live node."""
 
     def __init__(self, config: ViniferaConfig, ports: RouterPorts) -> None:
         peers, profiles = ports.peers, ports.peers.profiles

@@ -43,7 +43,7 @@ def make(settings: Any, ports: RouterPorts) -> LiveParts:
 
 
 class VitisRouter(TManRouter):
-    """See ``Router``."""
+    """Vitis as the router of one live node."""
 
     def __init__(self, config: VitisConfig, ports: RouterPorts) -> None:
         profiles = ports.peers.profiles
