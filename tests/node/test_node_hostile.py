@@ -119,7 +119,7 @@ class Scene:
         assert len(transport.counters) <= REASONS_MAX
         assert len(transport._connections) <= config.transport.accepted_max + config.transport.dialled_max
         assert len(transport._peers) <= len(transport._connections) + len(transport._tasks)
-        assert len(driver.events.replays._seen) <= driver.events.replays._most
+        assert len(driver.events.replay_window._seen) <= driver.events.replay_window._most
         assert len(driver.trace) <= config.traced
         assert set(driver.system.codec._sent) <= set(transport._peers)
         for connection in transport._connections:

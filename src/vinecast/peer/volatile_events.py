@@ -60,7 +60,7 @@ class VolatileEvents:
         self._host, self._system, self._peer_table = host, system, peer_table
         self._event_encoding = system.event_encoding
         self._checker, self._deliver = checker, deliver
-        self.replays = ReplayWindow()
+        self.replay_window = ReplayWindow()
         self._batcher = Batcher(host.send_frame)
         self._event_cache = EventCache() if system.row.pulls is not None else None
 
@@ -132,7 +132,7 @@ class VolatileEvents:
             return
         if not self._checker.holds(signed):
             raise RemoteError("forged event")
-        is_new = self.replays.is_new(signed.record.publisher, signed.record.sequence)
+        is_new = self.replay_window.is_new(signed.record.publisher, signed.record.sequence)
         if not is_new and not self._system.may_come_again(number, topic):
             raise BenignRefusal("event replayed")
         event = Received(sender, self._event_encoding.read(form, topic, signed, hops))

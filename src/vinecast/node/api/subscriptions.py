@@ -32,7 +32,7 @@ class NodeSubscriptions:
         """Topic → who reads it."""
         self._routed: dict[str, list[Subscription]] = {}
         """Topic → who has those of its events that the node's system brings for their content."""
-        self._replays = ReplayWindow()
+        self._replay_window = ReplayWindow()
         """Of what is brought for its content: where a stream is not followed, an old event would be news."""
         self._store, self._waiting, self._alone_cycles = store, waiting, alone_cycles
         self._expects = expects
@@ -171,7 +171,7 @@ class NodeSubscriptions:
     def read(self, signed: SignedEvent, hops: int, position: int) -> None:
         """Give an event of a stream to its readers; at position 0, to those who have it for its content."""
         if not position:
-            if not self._replays.is_new(signed.record.publisher, signed.record.sequence):
+            if not self._replay_window.is_new(signed.record.publisher, signed.record.sequence):
                 self.driver.counters["refused: event replayed"] += 1
                 return
             self._offer(signed, hops, self._routed.get(signed.record.topic, []))

@@ -136,7 +136,7 @@ class Sessions(abc.ABC):
     def came_up(self, connection: Connection) -> None:
         """Both sides have done the handshake."""
         peer, handshake = connection.peer, connection.handshake
-        self._leave_door(connection)
+        self._leave_limiter(connection)
         self._redial.reach(peer)
         entry = self._peers[peer]
         if handshake is None:
@@ -211,7 +211,7 @@ class Sessions(abc.ABC):
 
     def gone(self, connection: Connection) -> None:
         """A connection takes no more room."""
-        self._leave_door(connection)
+        self._leave_limiter(connection)
         self._connections.discard(connection)
 
     def failed(self, connection: Connection) -> None:
@@ -219,7 +219,7 @@ class Sessions(abc.ABC):
         _log.exception("the handler failed on a frame")
         connection.drop("handler failed")
 
-    def _leave_door(self, connection: Connection) -> None:
+    def _leave_limiter(self, connection: Connection) -> None:
         if not connection.dialled and not connection.proved:
             connection.proved = True
             self._accept_limiter.leave(connection.host)

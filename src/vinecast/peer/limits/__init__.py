@@ -1,1 +1,1 @@
-"""Limits on what peers may do: misbehaviour, rates, replays."""
+"""Limits on what peers may do: misbehaviour, rates, replayed events."""

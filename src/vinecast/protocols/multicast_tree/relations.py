@@ -90,6 +90,6 @@ class Relations:
 
     def forget_all(self) -> None:
         """Begin anew."""
-        for books in (self.branches, self.parents, self.children, self.roots, self.asking, self.stranded):
-            books.clear()
+        for tables in (self.branches, self.parents, self.children, self.roots, self.asking, self.stranded):
+            tables.clear()
         self.links = 0

@@ -162,7 +162,7 @@ class Anycast:
         self._passed: Counter[int] = Counter()
         self._wholes = WHOLES_MAX
         """Whole homes that may be told now, out of turn."""
-        self._guests: set[int] = set()
+        self._admitted: set[int] = set()
         """Neighbours that came by themselves."""
         self._refused: dict[int, int] = {}
         """Who had no room → in which cycle."""
@@ -235,7 +235,7 @@ class Anycast:
     def _seek_links(self, now_us: int) -> list[Effect]:
         """Take some neighbours from Cyclon's view, but leave room for those who come by themselves."""
         degree, links, view = self.config.gravity.degree, self.gravity.links, self._view()
-        self._guests.intersection_update(links)
+        self._admitted.intersection_update(links)
         since = self._cycle - REFUSED_CYCLES
         self._refused = {peer: cycle for peer, cycle in self._refused.items() if cycle > since}
         lacking = min(degree - degree // 4 - len(links), LINKED_A_CYCLE)
@@ -263,11 +263,11 @@ class Anycast:
         whom this node chose itself."""
         if sender in self.gravity.links:
             return self.gravity.handle(event, now_us)
-        if len(self._guests) >= self.config.gravity.degree // 2:
+        if len(self._admitted) >= self.config.gravity.degree // 2:
             return [Count("gravity.no room"), Send(sender, GravityRefuse())]
         effects = self.gravity.handle(event, now_us)
         if sender in self.gravity.links:
-            self._guests.add(sender)
+            self._admitted.add(sender)
             effects += self._tell(sender)
         return effects
 
