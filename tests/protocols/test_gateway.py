@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.arrays.topic_overlap import begin_gathering, gather, make_scratch
-from vinecast.protocols.gateway import Proposals, Proposed, propose
+from vinecast.protocols.gateway import Basis, Proposals, Proposed, propose
 from vinecast.protocols.gateway.proposals import propose_oneself
 
 NODES, TOPICS = 9, 4
@@ -59,7 +59,8 @@ def revise(
     row = np.array(near, dtype=np.int32)
     count = gather(scratch, 0, row, np.zeros(row.size, dtype=np.uint16))
     mine = propose_oneself(me, int(profiles.cnt[me]))
-    propose(me, count, d, profiles.table, np.array(places, dtype=np.int32), proposals.said, scratch, mine, 0)
+    basis = Basis(proposals.said, np.array(places, dtype=np.int32), d)
+    propose(me, count, basis, profiles.table, scratch, mine, 0)
     return mine
 
 

@@ -80,7 +80,7 @@ def test_a_shower_reaches_the_owner_of_every_value_once(
     open_ones, owned, messages = [(begin % len(places), low, high)], Counter[tuple[int, int]](), 0
     while open_ones:
         at, first, last = open_ones.pop()
-        parts = shower(at, first, last, *row(known[at]), table, to, lows, highs)
+        parts = shower(at, first, last, *row(known[at]), table, (to, lows, highs))
         passed: Counter[int] = Counter()
         for peer, a, b in zip(
             to[:parts].tolist(), lows[:parts].tolist(), highs[:parts].tolist(), strict=True

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.arrays.regularity import Patterns
-from vinecast.core.arrays.suspicion import SuspicionMemory
 from vinecast.core.arrays.topic_overlap import gather, make_scratch
 from vinecast.core.events import PeerLost, Received, Send, SetTimer, Start, TimerFired
+from vinecast.core.gossip import Host
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.rings import RingsConfig
 from vinecast.protocols.rings_regular import TIMER, RegularAnswer, RegularRequest, rules
@@ -48,7 +48,7 @@ class Node:
         self.scratch = make_scratch(PEERS, 2, 2, 8)
         self.silent: list[int] = []
         self.rings = RingsRegular(
-            CONFIG, 1, me, shared, self.scratch, self._others, 0, self.silent.append, SuspicionMemory()
+            CONFIG, Host(1, me, self.scratch, on_suspect=self.silent.append), shared, self._others
         )
         self.shared = shared
         self.turn_to(0)

@@ -9,7 +9,7 @@ from vinecast.core.arrays.profiles import Profiles, Table
 from vinecast.core.arrays.topic_overlap import Scratch, begin_gathering, gather, make_scratch
 from vinecast.core.circle import distance
 from vinecast.core.machine import NOBODY
-from vinecast.protocols.small_world import next_hop, select_links, topic_places
+from vinecast.protocols.small_world import LinkChoice, next_hop, select_links, topic_places
 from vinecast.protocols.small_world.rules import far_from, long_distance
 
 
@@ -27,7 +27,7 @@ def links_of(me: int, peers: list[int], long_links: int, population: int, seed: 
     """Whom the rule chooses, in its order."""
     scratch = make_scratch(population, 0, 0, max(population, 4))
     count = candidates(scratch, peers)
-    chosen = select_links(me, seed, long_links, count, circle_of(population), scratch)
+    chosen = select_links(LinkChoice(me, seed, long_links), count, circle_of(population), scratch)
     number = scratch.weight[:count].tolist()
     assert sorted(n for n in number if n) == list(range(1, chosen + 1))
     return [peers[number.index(n)] for n in range(1, chosen + 1)]
@@ -110,7 +110,7 @@ def test_long_links_make_lookups_short() -> None:
             while True:
                 if at not in rows:
                     count = candidates(scratch, everybody[:at] + everybody[at + 1 :])
-                    select_links(at, 3, long_links, count, table, scratch)
+                    select_links(LinkChoice(at, 3, long_links), count, table, scratch)
                     rows[at] = scratch.peers[:count][scratch.weight[:count] > 0].tolist()
                 peer = next_hop(at, target, np.array(rows[at], dtype=np.int32), table)
                 if peer == NOBODY:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from vinecast.core.arrays.suspicion import SuspicionMemory, make_suspicion
 from vinecast.core.arrays.topic_overlap import Scratch, make_scratch
-from vinecast.core.arrays.view import Ages, Peers
+from vinecast.core.arrays.view import Ages, Peers, View
 from vinecast.core.errors import InputError
 from vinecast.core.events import Count, Effect, PeerLost, Publish, Received, Send, SetTimer, Start, TimerFired
+from vinecast.core.gossip import Host
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.tman import TMan, TManAnswer, TManConfig, TManEcho, TManProfile, TManRequest, rules
 from vinecast.protocols.tman.machine import PROFILE_TIMER, TIMER
@@ -41,9 +42,9 @@ class Nodes:
         self.counted: list[str] = []
 
     def _machine(self, me: int, rest: dict[str, object]) -> TMan:
-        def sample() -> tuple[Peers, Ages]:
+        def sample() -> View:
             known = self.contacts[me]
-            return np.array(known, dtype=np.int32), np.zeros(len(known), dtype=np.uint16)
+            return View(np.array(known, dtype=np.int32), np.zeros(len(known), dtype=np.uint16))
 
         def select(count: int) -> int:
             order = np.argsort(self.scratch.peers[:count], kind="stable")[:SIZE]
@@ -51,7 +52,7 @@ class Nodes:
             return int(order.size)
 
         config = TManConfig(table_size=SIZE, threshold=2, period_s=1.0, **rest)  # type: ignore[arg-type]
-        return TMan(config, 1, me, self.scratch, self.suspicion[me], sample, select, 2 * SIZE, 10)
+        return TMan(config, Host(1, me, self.scratch, self.suspicion[me], 10), sample, select, 2 * SIZE)
 
     def carry(self, sender: int, effects: list[Effect]) -> None:
         queue = deque((sender, effect) for effect in effects)
@@ -96,10 +97,11 @@ def test_candidates_are_the_table_then_everybody_else_once(
     ] * 2
     nobody = np.full(2, NOBODY, dtype=np.int32)
     count = rules.gather_known(
-        0, peers, ages, known[0], known[1].astype(np.uint16), nobody, nobody.astype(np.uint16), suspicion, 0,
-        5, scratch,
+        0, View(peers, ages), View(known[0], known[1].astype(np.uint16)),
+        View(nobody, nobody.astype(np.uint16)), suspicion, 0, 5, scratch,
     )  # fmt: skip
-    count = rules.gather_told(7, new[0], new[1].astype(np.uint16), news_max, suspicion, 0, 5, count, scratch)
+    new_told = View(new[0], new[1].astype(np.uint16))
+    count = rules.gather_told(7, new_told, news_max, suspicion, 0, 5, count, scratch)
     told = [(peer, age) for peer, age in told if age <= news_max]
     wanted = dict.fromkeys([*table, *(p for p, _ in sample), 7, *(p for p, _ in told)])
     wanted.pop(0, None)
@@ -114,7 +116,7 @@ def test_word_of_the_silent_is_believed_only_if_it_is_younger() -> None:
     assert peers.tolist() == [5, NOBODY, NOBODY, NOBODY]
     for age, believed in ((1, True), (2, False)):
         new = np.array([3], dtype=np.int32), np.array([age], dtype=np.uint16)
-        count = rules.gather_told(7, *new, 30, suspicion, 0, 12, rules_begin(scratch), scratch)
+        count = rules.gather_told(7, View(*new), 30, suspicion, 0, 12, rules_begin(scratch), scratch)
         assert (3 in scratch.peers[:count].tolist()) == believed
 
 

@@ -25,6 +25,7 @@ from vinecast.core.events import (
     TimerFired,
 )
 from vinecast.core.exchange import Turn
+from vinecast.core.gossip import Host
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.vicinity import Vicinity, VicinityAnswer, VicinityConfig, VicinityRequest, rules
 from vinecast.protocols.vicinity.rules import AGE_MAX, Ages, Peers
@@ -187,7 +188,7 @@ def machine(
     scratch = room()
     settings_of = VicinityConfig(**{"view_size": 4, "gossip_size": 2, **config})  # type: ignore[arg-type]
     profiles = profiles_of(EVERYBODY if topics is None else topics)
-    made = Vicinity(settings_of, 5, me, profiles, scratch, beside(scratch, others))
+    made = Vicinity(settings_of, Host(5, me, scratch), profiles, beside(scratch, others))
     made.handle(Start(), 0)
     return made
 
@@ -217,7 +218,10 @@ def answer(cycle: int, entries: Entries) -> VicinityAnswer:
 def test_it_begins_when_told_and_then_every_period() -> None:
     scratch = room()
     node = Vicinity(
-        VicinityConfig(period_s=2.5), 5, 0, profiles_of({}), scratch, beside(scratch, []), first_after_us=7
+        VicinityConfig(period_s=2.5),
+        Host(5, 0, scratch, first_after_us=7),
+        profiles_of({}),
+        beside(scratch, []),
     )
     assert node.handle(Start(), 0) == [SetTimer("vicinity", 7)]
     assert node.handle(TIMER, 0) == [SetTimer("vicinity", 2_500_000)]  # it knows nobody to ask
@@ -265,7 +269,7 @@ def test_a_silent_partner_is_gone_and_counted() -> None:
     scratch = room()
     others: Entries = [(1, 4)]
     node = Vicinity(
-        VicinityConfig(), 5, 0, profiles_of(EVERYBODY), scratch,
+        VicinityConfig(), Host(5, 0, scratch), profiles_of(EVERYBODY),
         lambda count: gather(scratch, count, *arrays_of(others)),
     )  # fmt: skip
     node.handle(Start(), 0)

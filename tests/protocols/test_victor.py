@@ -10,8 +10,10 @@ from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.arrays.regularity import Patterns
 from vinecast.core.arrays.regularity_overlap import REGULAR_TOPICS_MAX, in_common, score_regular
 from vinecast.core.arrays.topic_overlap import Scratch, begin_gathering, gather_one, make_scratch
+from vinecast.core.arrays.view import View
 from vinecast.core.errors import InputError
 from vinecast.core.events import PeerLost, Received, Send, Start, TimerFired
+from vinecast.core.gossip import Host
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.victor import Victor, VictorAnswer, VictorConfig, VictorRequest, rules
 from vinecast.protocols.victor.machine import TIMER
@@ -44,8 +46,8 @@ class Node:
         self.sample = np.array(sample, dtype=np.int32)
         self.silent: list[int] = []
         self.victor = Victor(
-            CONFIG, 1, me, patterns, room(), lambda: (self.sample, np.zeros(self.sample.size, np.uint16)),
-            by_number, 0, self.silent.append,
+            CONFIG, Host(1, me, room(), on_suspect=self.silent.append), patterns,
+            lambda: View(self.sample, np.zeros(self.sample.size, np.uint16)), by_number,
         )  # fmt: skip
         self.victor.turn_to(0, 0)
 
@@ -233,11 +235,8 @@ def test_a_consider_set_is_bounded_and_has_nobody_twice(met: list[int], slot: in
     buckets = rules.make_buckets((SLOTS,), 3)
     regular = np.ones((PEERS, SLOTS), dtype=np.bool_)
     for peer in met:
-        view = np.array([peer, NOBODY, NOBODY], dtype=np.int32)
-        rules.put_aside(
-            view, np.zeros(3, np.uint16), slot, regular, buckets.peers, buckets.aside_peers,
-            buckets.aside_ages, buckets.next_place,
-        )  # fmt: skip
+        view = View(np.array([peer, NOBODY, NOBODY], dtype=np.int32), np.zeros(3, np.uint16))
+        rules.put_aside(view, slot, regular, buckets)
     for other in range(SLOTS):
         aside = [peer for peer in buckets.aside_peers[other].tolist() if peer != NOBODY]
         assert len(aside) == len(set(aside)) == (0 if other == slot else min(len(set(met)), 3))

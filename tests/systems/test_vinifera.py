@@ -16,6 +16,7 @@ from vinecast.core.content.filters import everything, make_filter
 from vinecast.core.content.schemas import Attribute, Schema
 from vinecast.core.errors import InputError
 from vinecast.core.events import Count, PeerLost, Publish, Received, Subscribe, Unsubscribe
+from vinecast.protocols.small_world import LinkChoice
 from vinecast.protocols.tman import TManConfig
 from vinecast.sim.scenario.content_run import ContentRun
 from vinecast.sim.workload.content import KINDS, SIZE, content_workload
@@ -101,7 +102,7 @@ def test_friends_are_those_of_the_highest_utility(lows: list[int], long_links: i
     row = np.arange(1, nodes, dtype=np.int32)
     count = gather(scratch, begin_gathering(scratch), row, np.zeros(row.size, dtype=np.uint16))
     ranges = ranges_of(profiles)
-    chosen = select_neighbours(0, 1, long_links, 0, count, most, profiles.table, ranges, scratch)
+    chosen = select_neighbours(LinkChoice(0, 1, long_links), 0, count, most, profiles.table, ranges, scratch)
     peers = scratch.peers[scratch.best[:chosen]].tolist()
     assert len(set(peers)) == chosen == min(most, nodes - 1)
     assert peers[:2] == [1, nodes - 1]

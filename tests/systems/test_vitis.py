@@ -25,6 +25,7 @@ from vinecast.core.events import (
 from vinecast.core.machine import NOBODY
 from vinecast.core.trace import TraceKind
 from vinecast.protocols.cyclon import CyclonConfig
+from vinecast.protocols.small_world import LinkChoice
 from vinecast.protocols.tman import TManConfig
 from vinecast.sim.engine.sweep import SweepEngine
 from vinecast.sim.measure.metrics import dissemination_stats
@@ -80,7 +81,8 @@ def test_friends_are_those_of_the_highest_utility(
     scratch = make_scratch(nodes, TOPICS, 0, 20)
     row = np.arange(1, nodes, dtype=np.int32)
     count = gather(scratch, begin_gathering(scratch), row, np.zeros(row.size, dtype=np.uint16))
-    chosen = select_neighbours(0, 1, long_links, count, most, profiles.table, Weights(weight, total), scratch)
+    choice, weights = LinkChoice(0, 1, long_links), Weights(weight, total)
+    chosen = select_neighbours(choice, count, most, profiles.table, weights, scratch)
     peers = scratch.peers[scratch.best[:chosen]].tolist()
     assert len(set(peers)) == chosen == min(most, nodes - 1)
     assert peers[:2] == [1, nodes - 1]  # the ring

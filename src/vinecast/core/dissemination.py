@@ -1,6 +1,6 @@
 """What became of events: one a topic, told for every subscription."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +9,7 @@ MISSED = -1
 """The hops and the latency of a subscriber that an event did not reach."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dissemination:
+class Dissemination(NamedTuple):
     """What became of one event a topic."""
 
     publisher: NDArray[np.int32]

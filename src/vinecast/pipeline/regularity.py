@@ -25,6 +25,7 @@ from vinecast.core.arrays.regularity import (
     CYCLES_S,
     THRESHOLDS,
     Grid,
+    Sessions,
     check_thresholds,
     count_nodes,
     observed_time,
@@ -124,7 +125,7 @@ def presence(sessions: DataFrame, settings: Sequence[Setting]) -> DataFrame:
 
 def _presence_of(batch: pa.RecordBatch, setting: Setting, grid: Grid) -> pa.RecordBatch:
     online = np.zeros((batch.num_rows, grid.slots), dtype=np.int64)
-    sum_online(*_sessions_of(batch), grid.cycle, grid.slot, online)
+    sum_online(_sessions_of(batch), grid.cycle, grid.slot, online)
     offsets = np.arange(batch.num_rows + 1, dtype=np.int32) * grid.slots
     seconds = pa.ListArray.from_arrays(
         pa.array(offsets.astype(np.int32)), pa.array(online.ravel() / SECOND_US)
@@ -139,14 +140,14 @@ def _batch(names: list[str], columns: list[Any]) -> pa.RecordBatch:
     )
 
 
-def _sessions_of(batch: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """start: [node + 1] where a node's sessions begin; on, off: [session] in microseconds."""
+def _sessions_of(batch: pa.RecordBatch) -> Sessions:
+    """In microseconds."""
     start = batch.column("on_s").offsets.to_numpy().astype(np.int64)
     on, off = (
         np.rint(batch.column(name).flatten().to_numpy() * SECOND_US).astype(np.int64)
         for name in ("on_s", "off_s")
     )
-    return start - start[0], on, off
+    return Sessions(start - start[0], on, off)
 
 
 def count(
@@ -164,7 +165,7 @@ def count(
             nodes = _sessions_of(batch)
             for (_, grid), seen, (regular, retained) in zip(grids, observed, counts, strict=True):
                 scratch = np.zeros(grid.slots, dtype=np.int64)
-                count_nodes(*nodes, grid.cycle, grid.slot, seen, gammas, scratch, regular, retained)
+                count_nodes(nodes, grid.cycle, grid.slot, seen, gammas, scratch, regular, retained)
         for (setting, _), seen, found in zip(grids, observed, counts, strict=True):
             yield _counts_of(setting, gammas, seen, found)
 

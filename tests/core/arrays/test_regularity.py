@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from vinecast.core.arrays.regularity import (
     CYCLES_S,
     SLOTS_S,
     Grid,
+    Sessions,
     add_session,
     check_thresholds,
     count_nodes,
@@ -30,12 +30,10 @@ def sessions_of(nodes: list[set[int]]) -> list[list[tuple[int, int]]]:
     return [list(pairwise(sorted(instants)))[::2] for instants in nodes]
 
 
-def flat(
-    nodes: list[list[tuple[int, int]]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def flat(nodes: list[list[tuple[int, int]]]) -> Sessions:
     start = np.cumsum([0, *(len(sessions) for sessions in nodes)])
     times = np.array([time for sessions in nodes for time in sessions], dtype=np.int64).reshape(-1, 2)
-    return start, times[:, 0].copy(), times[:, 1].copy()
+    return Sessions(start, times[:, 0].copy(), times[:, 1].copy())
 
 
 def second_by_second(sessions: list[tuple[int, int]], grid: Grid) -> list[int]:
@@ -64,11 +62,11 @@ def test_the_rules_equal_a_count_by_seconds(
 
     assert observed_time(grid, horizon).tolist() == observed
     found = np.zeros((len(nodes), grid.slots), dtype=np.int64)
-    sum_online(*flat(nodes), grid.cycle, grid.slot, found)
+    sum_online(flat(nodes), grid.cycle, grid.slot, found)
     assert found.tolist() == online
     counts = np.zeros((2, thresholds.size, grid.slots), dtype=np.int64)
     scratch, seen = np.zeros(grid.slots, dtype=np.int64), observed_time(grid, horizon)
-    count_nodes(*flat(nodes), grid.cycle, grid.slot, seen, thresholds, scratch, counts[0], counts[1])
+    count_nodes(flat(nodes), grid.cycle, grid.slot, seen, thresholds, scratch, counts[0], counts[1])
     assert counts[0].tolist() == regular
     assert counts[1].tolist() == retained
 

@@ -25,6 +25,7 @@ from vinecast.core.events import (
     Stop,
     TimerFired,
 )
+from vinecast.core.gossip import Host
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.rings import Rings, RingsAnswer, RingsConfig, RingsRequest
 from vinecast.protocols.rings.rules import AGE_MAX
@@ -76,7 +77,7 @@ class World:
         chosen = RingsConfig(**{"exchange": "paper", **config})  # type: ignore[arg-type]
         self.memory = SuspicionMemory()
         self.node = Rings(
-            chosen, 5, me, self.profiles, self.scratch, beside, first_after_us=7, suspicion=self.memory
+            chosen, Host(5, me, self.scratch, self.memory, first_after_us=7), self.profiles, beside
         )
         assert self.node.handle(Start(), 0) == [SetTimer("rings", 7)]
 

@@ -15,6 +15,7 @@ node's own regularity service to its own log.
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,11 +124,20 @@ def count_regular(
             return
 
 
+class Sessions(NamedTuple):
+    """When nodes were on line."""
+
+    start: NDArray[np.int64]
+    """[node + 1], where a node's sessions begin"""
+    on: NDArray[np.int64]
+    """[session]"""
+    off: NDArray[np.int64]
+    """[session]"""
+
+
 @rule
 def count_nodes(
-    start: NDArray[np.int64],
-    on: NDArray[np.int64],
-    off: NDArray[np.int64],
+    sessions: Sessions,
     cycle: int,
     slot: int,
     observed: NDArray[np.int64],
@@ -138,28 +148,21 @@ def count_nodes(
 ) -> None:
     """``add_session`` and ``count_regular`` for many nodes, of which only the counts are kept.
 
-    start: [node + 1] where a node's sessions begin; on, off: [session]; online: [slot], for use in here
+    online: [slot], for use in here
     """
-    for node in range(start.size - 1):
+    for node in range(sessions.start.size - 1):
         online[:] = 0
-        for i in range(start[node], start[node + 1]):
-            add_session(on[i], off[i], cycle, slot, online)
+        for i in range(sessions.start[node], sessions.start[node + 1]):
+            add_session(sessions.on[i], sessions.off[i], cycle, slot, online)
         count_regular(online, observed, thresholds, regular, retained)
 
 
 @rule
-def sum_online(
-    start: NDArray[np.int64],
-    on: NDArray[np.int64],
-    off: NDArray[np.int64],
-    cycle: int,
-    slot: int,
-    online: NDArray[np.int64],
-) -> None:
-    """``add_session`` for many nodes. start: [node + 1]; on, off: [session]; online: [node, slot]"""
-    for node in range(start.size - 1):
-        for i in range(start[node], start[node + 1]):
-            add_session(on[i], off[i], cycle, slot, online[node])
+def sum_online(sessions: Sessions, cycle: int, slot: int, online: NDArray[np.int64]) -> None:
+    """``add_session`` for many nodes. online: [node, slot]"""
+    for node in range(sessions.start.size - 1):
+        for i in range(sessions.start[node], sessions.start[node + 1]):
+            add_session(sessions.on[i], sessions.off[i], cycle, slot, online[node])
 
 
 @rule

@@ -5,6 +5,8 @@ likewise. How far peers are from each other on the circle is told by their place
 a small ring one peer can stand on both sides.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,15 @@ from vinecast.core.rule import inner_rule
 
 Peers = NDArray[np.int32]
 Ages = NDArray[np.uint16]
+
+
+class Newcomer(NamedTuple):
+    """Who may take a place."""
+
+    peer: int
+    age: int
+    steps: int
+    """How far it is, on the side in question."""
 
 
 @inner_rule
@@ -42,36 +53,26 @@ def offer(peers: Peers, ages: Ages, row: int, me: int, peer: int, age: int, tabl
     steps = up(me, peer, table)
     last = int(peers[row, 2 * half - 1])
     if last == NOBODY or steps < up(me, last, table):
-        _insert(peers, ages, row, half, 2 * half, me, peer, age, steps, table, True)
+        _insert(peers, ages, row, me, Newcomer(peer, age, steps), True, table)
     last = int(peers[row, half - 1])
     if last == NOBODY or around(steps, table) < down(me, last, table):
-        _insert(peers, ages, row, 0, half, me, peer, age, around(steps, table), table, False)
+        _insert(peers, ages, row, me, Newcomer(peer, age, around(steps, table)), False, table)
 
 
 @inner_rule
-def _insert(
-    peers: Peers,
-    ages: Ages,
-    row: int,
-    first: int,
-    end: int,
-    me: int,
-    peer: int,
-    age: int,
-    steps: int,
-    table: Table,
-    higher: bool,
-) -> None:
-    """One side of a row, nearest first: places first … end−1."""
-    place = first
+def _insert(peers: Peers, ages: Ages, row: int, me: int, who: Newcomer, higher: bool, table: Table) -> None:
+    """One side of a row, nearest first."""
+    half = peers.shape[1] // 2
+    place = half if higher else 0
+    end = place + half
     while place < end and peers[row, place] != NOBODY:
-        if peers[row, place] == peer:
+        if peers[row, place] == who.peer:
             return
         there = up(me, int(peers[row, place]), table)
-        if steps < (there if higher else around(there, table)):
+        if who.steps < (there if higher else around(there, table)):
             break
         place += 1
     if place < end:
         for at in range(end - 1, place, -1):
             peers[row, at], ages[row, at] = peers[row, at - 1], ages[row, at - 1]
-        peers[row, place], ages[row, place] = peer, age
+        peers[row, place], ages[row, place] = who.peer, who.age

@@ -147,10 +147,9 @@ def sign_name(
     now_us: int,
     sign: Sign,
     heirs: tuple[Heir, ...] = (),
-    lifetime_us: int = LIFETIME_US,
 ) -> NameRecord:
     """A record, signed by the owner or, where there are heirs, by the last of them."""
-    record = NameRecord(topic, owner, value, sequence, now_us + lifetime_us, heirs, bytes(SIGNATURE_BYTES))
+    record = NameRecord(topic, owner, value, sequence, now_us + LIFETIME_US, heirs, bytes(SIGNATURE_BYTES))
     return record._replace(signature=sign(_name_text(network, encode_name(record))))
 
 

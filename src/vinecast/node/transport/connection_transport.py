@@ -4,9 +4,8 @@ connections."""
 import abc
 import asyncio
 import contextlib
-import random
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, Unpack
 
 from vinecast.core.errors import Bug, InputError, RemoteError
 from vinecast.node.transport.connection import Connection, State
@@ -14,16 +13,15 @@ from vinecast.node.transport.interface import (
     IDLE,
     LEAVING,
     LOST,
-    PROTOCOL_VERSIONS,
     ConnectionInfo,
     Handler,
     TransportConfig,
 )
-from vinecast.node.transport.sessions import PeerSession, Sessions
+from vinecast.node.transport.sessions import PeerSession, SessionOptions, Sessions
 from vinecast.peer.address import Address
 from vinecast.peer.identity import Identity, NodeId
 from vinecast.peer.wire.frames import HEAD_BYTES
-from vinecast.peer.wire.handshake import DEFAULT_SYSTEM, MISBEHAVED, OWN_IDENTITY
+from vinecast.peer.wire.handshake import MISBEHAVED, OWN_IDENTITY
 
 
 class ConnectionTransport(Sessions):
@@ -35,22 +33,9 @@ class ConnectionTransport(Sessions):
         listen: Address,
         network: str,
         config: TransportConfig | None = None,
-        *,
-        advertise: Address | None = None,
-        system: str = DEFAULT_SYSTEM,
-        versions: tuple[int, int] = PROTOCOL_VERSIONS,
-        jitter: Callable[[], float] = random.random,
+        **options: Unpack[SessionOptions],
     ) -> None:
-        super().__init__(
-            identity,
-            listen,
-            network,
-            config,
-            advertise=advertise,
-            system=system,
-            versions=versions,
-            jitter=jitter,
-        )
+        super().__init__(identity, listen, network, config, **options)
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(self.config.dials_max)
         self._empty = asyncio.Event()

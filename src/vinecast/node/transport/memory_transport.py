@@ -9,17 +9,17 @@ reads a clock of its own.
 
 import asyncio
 import itertools
-import random
 from collections import deque
 from collections.abc import Callable
+from typing import Unpack
 
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.node.transport.connection import Connection
 from vinecast.node.transport.connection_transport import ConnectionTransport
-from vinecast.node.transport.interface import PROTOCOL_VERSIONS, TransportConfig
+from vinecast.node.transport.interface import TransportConfig
+from vinecast.node.transport.sessions import SessionOptions
 from vinecast.peer.address import Address
 from vinecast.peer.identity import Identity, NodeId
-from vinecast.peer.wire.handshake import DEFAULT_SYSTEM
 
 
 class MemoryNetwork:
@@ -222,22 +222,9 @@ class MemoryTransport(ConnectionTransport):
         listen: Address | None = None,
         network: str = "default",
         config: TransportConfig | None = None,
-        *,
-        advertise: Address | None = None,
-        system: str = DEFAULT_SYSTEM,
-        versions: tuple[int, int] = PROTOCOL_VERSIONS,
-        jitter: Callable[[], float] = random.random,
+        **options: Unpack[SessionOptions],
     ) -> None:
-        super().__init__(
-            identity,
-            listen or Address("memory", 0),
-            network,
-            config,
-            advertise=advertise,
-            system=system,
-            versions=versions,
-            jitter=jitter,
-        )
+        super().__init__(identity, listen or Address("memory", 0), network, config, **options)
         self._memory = memory
 
     async def _listen(self, listen: Address) -> Address:

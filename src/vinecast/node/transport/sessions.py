@@ -13,7 +13,7 @@ import random
 import secrets
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 from vinecast.core.errors import Bug, RemoteError
 from vinecast.core.version import VERSION
@@ -63,6 +63,15 @@ class PeerSession:
         self.dialling = False
         self.waiting: list[bytes] = []
         self.waiting_bytes = 0
+
+
+class SessionOptions(TypedDict, total=False):
+    """What a transport may be given besides; see ``Sessions``."""
+
+    advertise: Address | None
+    system: str
+    versions: tuple[int, int]
+    jitter: Callable[[], float]
 
 
 class Sessions(abc.ABC):

@@ -6,19 +6,18 @@ millisecond on it.
 
 import asyncio
 import functools
-import random
 import socket
 import ssl
-from collections.abc import Callable
+from typing import Unpack
 
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.node.transport.connection import Connection
 from vinecast.node.transport.connection_transport import ConnectionTransport
-from vinecast.node.transport.interface import PROTOCOL_VERSIONS, TransportConfig
+from vinecast.node.transport.interface import TransportConfig
+from vinecast.node.transport.sessions import SessionOptions
 from vinecast.node.transport.tls import contexts, public_key_of
 from vinecast.peer.address import Address
 from vinecast.peer.identity import Identity
-from vinecast.peer.wire.handshake import DEFAULT_SYSTEM
 
 _BREATH_S = 0.1
 """How long to wait when the system has no more sockets to give. Ours."""
@@ -33,22 +32,9 @@ class TlsTransport(ConnectionTransport):
         listen: Address,
         network: str,
         config: TransportConfig | None = None,
-        *,
-        advertise: Address | None = None,
-        system: str = DEFAULT_SYSTEM,
-        versions: tuple[int, int] = PROTOCOL_VERSIONS,
-        jitter: Callable[[], float] = random.random,
+        **options: Unpack[SessionOptions],
     ) -> None:
-        super().__init__(
-            identity,
-            listen,
-            network,
-            config,
-            advertise=advertise,
-            system=system,
-            versions=versions,
-            jitter=jitter,
-        )
+        super().__init__(identity, listen, network, config, **options)
         self._server_context, self._client_context = contexts(identity)
         self._socket: socket.socket | None = None
         self._doorman: asyncio.Task[None] | None = None

@@ -25,7 +25,7 @@ from vinecast.peer.streams.batcher import StreamBatcher
 from vinecast.peer.streams.codec import pack_stream, read_stream
 from vinecast.peer.streams.ports import DeliverSafe, Listener, StreamHost, StreamPlace, StreamsSettings
 from vinecast.peer.streams.publisher_probe import PublisherProbe
-from vinecast.peer.streams.replicas import LOOKUPS_A_PERIOD, ReplicaFinder, table_config
+from vinecast.peer.streams.replicas import LOOKUPS_A_PERIOD, KnownPeers, ReplicaFinder, table_config
 from vinecast.peer.streams.start_horizon import StartHorizon
 from vinecast.peer.streams.table_exchange import TableExchange
 from vinecast.peer.table.peer_table import PeerTable
@@ -106,8 +106,7 @@ class DurableRuntime:
             peer_table.points,
             settings.network,
             NameChecker(verify, settings.network),
-            host.connected,
-            peer_table.known,
+            KnownPeers(host.connected, peer_table.known),
             self._found_replicas,
         )
         if system.kademlia is not None:

@@ -12,6 +12,7 @@ replicas lack something of it.
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from vinecast.core.errors import InputError
 from vinecast.core.events import Count, Effect, Event, PeerFound, PeerLost, Start, Stop
@@ -72,9 +73,17 @@ class _Sought:
     peers: tuple[int, ...] | None = None
 
 
+class KnownPeers(NamedTuple):
+    """Whom a node knows."""
+
+    connected: Callable[[], Iterable[int]]
+    """Names the peers that it has connections to"""
+    known: Callable[[], Iterable[int]]
+    """… and others."""
+
+
 class ReplicaFinder:
-    """Finds the replicas of topics for one node. ``connected`` names the peers that it has connections to,
-    ``known`` others that it knows; ``told`` hears who keeps a topic, whenever that changes."""
+    """Finds the replicas of topics for one node. ``told`` hears who keeps a topic, whenever that changes."""
 
     def __init__(
         self,
@@ -84,15 +93,14 @@ class ReplicaFinder:
         points: Keys,
         network: str,
         validator: Validator,
-        connected: Callable[[], Iterable[int]],
-        known: Callable[[], Iterable[int]],
+        peers: KnownPeers,
         told: ReplicasListener,
     ) -> None:
         self.table: Kademlia | None = None
         """Kademlia, once it is awake."""
         self._config, self._seed, self._points, self._validator = config, seed, points, validator
         self._network, self._count = network, count
-        self._connected, self._known, self._told = connected, known, told
+        self._connected, self._known, self._told = peers.connected, peers.known, told
         self._cycle = 0
         self._sought: dict[str, _Sought] = {}
         self._topics: dict[bytes, str] = {}

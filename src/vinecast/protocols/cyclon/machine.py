@@ -11,8 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from vinecast.core.config import check, limited
-from vinecast.core.errors import InputError
+from vinecast.core.config import limited
 from vinecast.core.events import (
     Count,
     Effect,
@@ -25,7 +24,8 @@ from vinecast.core.events import (
     Start,
     TimerFired,
 )
-from vinecast.core.machine import NOBODY, SECOND_US
+from vinecast.core.gossip import ViewGossip
+from vinecast.core.machine import NOBODY
 from vinecast.protocols.cyclon import rules
 from vinecast.protocols.cyclon.rules import SENT, SIZE, Ages, Entries, Peers
 
@@ -33,7 +33,7 @@ TIMER = "cyclon"
 
 
 @dataclass(frozen=True, slots=True)
-class CyclonConfig:
+class CyclonConfig(ViewGossip):
     """How large a view, how much of it a message carries, how often."""
 
     view_size: int = limited(20, at_least=1, at_most=1000)
@@ -42,16 +42,6 @@ class CyclonConfig:
     """Entries in a message, the sender's own among them (S0 §6: g_cyc = 10)."""
     period_s: float = limited(60.0, at_least=0.001, at_most=86400.0)
     """Seconds between two exchanges that a node begins (S0 §6.6: cycles of one minute)."""
-
-    def __post_init__(self) -> None:
-        check(self)
-        if self.gossip_size > self.view_size:
-            raise InputError(f"gossip_size ({self.gossip_size}) must not exceed view_size ({self.view_size})")
-
-    @property
-    def period_us(self) -> int:
-        """The period in microseconds."""
-        return round(self.period_s * SECOND_US)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,14 +33,21 @@ def look(homes: Homes, rows: Peers, item: int, hashes: int, masks: Masks) -> Non
         masks[i] = levels_with(homes[rows[i]], item, hashes)
 
 
+Near = tuple[Homes, Peers, Masks, int, int]
+"""What a node sees of its neighbours: homes; rows and masks [neighbour], of which so many count; and by how
+many hashes homes are read. A plain tuple, as in Cyclon's rules: a message is on its way."""
+Letter = tuple[int, int, int, Words, int]
+"""What of a message decides its way: its walk, which tells copies apart; hops left; the level that drew it
+here; negative [id], of which so many count."""
+
+
 @inner_rule
-def find_well(
-    homes: Homes, rows: Peers, masks: Masks, count: int, start: int, negative: Words, known: int, hashes: int
-) -> tuple[int, int]:
+def find_well(near: Near, start: int, negative: Words, known: int) -> tuple[int, int]:
     """The neighbour that draws, and by which level; NOWHERE and NO_LEVEL if none does (lines 12–21).
 
     negative: [id], of which the first ``known`` count; start: the neighbour to begin with
     """
+    homes, rows, masks, count, hashes = near
     for level in range(homes.shape[1]):
         for i in range(count):
             place = start + i if start + i < count else start + i - count
@@ -57,28 +64,14 @@ def find_well(
 
 
 @inner_rule
-def step(
-    homes: Homes,
-    rows: Peers,
-    masks: Masks,
-    count: int,
-    seed: int,
-    node: int,
-    walk: int,
-    ttl: int,
-    level: int,
-    negative: Words,
-    known: int,
-    hashes: int,
-) -> tuple[int, int, bool]:
+def step(near: Near, letter: Letter, seed: int, node: int) -> tuple[int, int, bool]:
     """Where a message goes next: the neighbour, the level that draws it there, and whether it was misled
-    here.
-
-    ``walk`` tells copies of a message apart, ``level`` drew it here. There is at least one neighbour.
-    """
+    here. There is at least one neighbour."""
+    walk, ttl, level, negative, known = letter
+    count = near[3]
     key = stream(seed, _STEP, walk, node)
     start = int(np.int64(below(key, 2 * ttl, count)))  # a word, which does not mix with other numbers
-    place, drawn = find_well(homes, rows, masks, count, start, negative, known, hashes)
+    place, drawn = find_well(near, start, negative, known)
     misled = level != NO_LEVEL and not (drawn != NO_LEVEL and drawn < level)
     if misled or drawn == NO_LEVEL:
         return int(np.int64(below(key, 2 * ttl + 1, count))), NO_LEVEL, misled

@@ -97,6 +97,17 @@ class Sight(NamedTuple):
     """[slot], those of a node's neighbours"""
 
 
+class Departure(NamedTuple):
+    """Where copies that set out are written down."""
+
+    first_copy: int
+    """The number of the first of them."""
+    now: int
+    """Which row of ``Copies.ahead`` lists them …"""
+    ahead: int
+    """… and from which place on."""
+
+
 def make_copies(count: int, negatives: int) -> Copies:
     """Room for so many copies in all."""
 
@@ -133,11 +144,9 @@ def set_out(
     field: Field,
     walking: Walking,
     copies: Copies,
-    first_copy: int,
-    now: int,
-    ahead: int,
+    where: Departure,
 ) -> int:
-    """Let a message's copies set out from a node, numbered from ``first_copy`` on; how many.
+    """Let a message's copies set out from a node; how many.
 
     They take over the negative ids of the copy ``parent``, if there is one, and the node's.
     """
@@ -146,7 +155,7 @@ def set_out(
     key = copy_key(walking.seed, message, node)
     first = first_place(key, max(count, 1))
     for i in range(sent):
-        copy = first_copy + i
+        copy = where.first_copy + i
         known = 0
         if parent >= 0:
             known = int(copies.known[parent])
@@ -156,7 +165,7 @@ def set_out(
         copies.at[copy] = field.links[node, (first + i) % count]
         copies.sender[copy], copies.ttl[copy], copies.level[copy] = node, walking.ttl, NO_LEVEL
         copies.walk[copy], copies.false[copy] = draw(key, i), False
-        copies.ahead[now, ahead + i] = copy
+        copies.ahead[where.now, where.ahead + i] = copy
     return sent
 
 
@@ -174,15 +183,15 @@ def go_on(copy: int, field: Field, walking: Walking, sight: Sight, copies: Copie
         if sight.masks[peer] == UNKNOWN:
             sight.masks[peer] = levels_with(field.homes[peer], sight.item, walking.hashes)
         sight.near[i] = sight.masks[peer]
-    place, level, misled = step(
-        field.homes, field.links[node], sight.near, count, walking.seed, node, copies.walk[copy], ttl,
-        int(copies.level[copy]), copies.negative[copy], int(copies.known[copy]), walking.hashes,
-    )  # fmt: skip
+    near = field.homes, field.links[node], sight.near, count, walking.hashes
+    negative, known = copies.negative[copy], int(copies.known[copy])
+    letter = copies.walk[copy], ttl, int(copies.level[copy]), negative, known
+    place, level, misled = step(near, letter, walking.seed, node)
     if misled:
         tally[MISLED] += 1
         if copies.false[copy]:
             tally[NOTICED] += 1
-        copies.known[copy] = take_in(copies.negative[copy], int(copies.known[copy]), field.ids[node])
+        copies.known[copy] = take_in(negative, known, field.ids[node])
     to = int(field.links[node, place])
     copies.false[copy] = False
     if level == NO_LEVEL:

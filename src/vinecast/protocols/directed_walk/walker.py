@@ -113,10 +113,9 @@ class Walker:
         masks &= levels
         ids, known = self._ids(walk.negative)
         drawn = walk.level if 0 <= walk.level < homes.shape[1] else NO_LEVEL
-        place, level, misled = step(
-            homes, rows, masks, peers.size, self._seed, self._me, word(walk.number & _WORD), ttl, drawn, ids,
-            known, self._hashes,
-        )  # fmt: skip
+        near = homes, rows, masks, peers.size, self._hashes
+        letter = word(walk.number & _WORD), ttl, drawn, ids, known
+        place, level, misled = step(near, letter, self._seed, self._me)
         negative = self._and_own(walk.negative) if misled else pack_ids(ids[:known])
         return int(peers[place]), replace(walk, negative=negative, ttl=ttl, level=int(level)), bool(misled)
 

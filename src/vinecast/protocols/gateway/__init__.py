@@ -6,6 +6,6 @@ heard its neighbours is a gateway. There may be several in a cluster; that costs
 """
 
 from vinecast.protocols.gateway.proposals import Proposals
-from vinecast.protocols.gateway.rules import Proposed, propose
+from vinecast.protocols.gateway.rules import Basis, Proposed, propose
 
-__all__ = ["Proposals", "Proposed", "propose"]
+__all__ = ["Basis", "Proposals", "Proposed", "propose"]

@@ -29,6 +29,17 @@ class Proposed(NamedTuple):
     """[pool], how far the gateway is"""
 
 
+class Basis(NamedTuple):
+    """What nodes propose by."""
+
+    said: Proposed
+    """What profiles say"""
+    topic_place: NDArray[np.int32]
+    """[topic]"""
+    hops_max: int
+    """How far a gateway may be"""
+
+
 @inner_rule
 def _distance(place: int, target: int, circle: int) -> int:
     up = (place - target) % circle
@@ -37,23 +48,15 @@ def _distance(place: int, target: int, circle: int) -> int:
 
 @rule
 def propose(
-    me: int,
-    count: int,
-    hops_max: int,
-    table: Table,
-    topic_place: NDArray[np.int32],
-    said: Proposed,
-    scratch: Scratch,
-    mine: Proposed,
-    begin: int,
+    me: int, count: int, basis: Basis, table: Table, scratch: Scratch, mine: Proposed, begin: int
 ) -> None:
     """Revise the proposals of a node for all of its topics.
 
     The neighbours are the scratch's first ``count`` candidates, and nobody else is marked as seen in it but
-    the node itself. said: what profiles say; mine: filled from row ``begin`` on, in the order of topics
+    the node itself. mine: filled from row ``begin`` on, in the order of topics
     """
     circle, own, topics = int(table.circle[0]), int(table.beg[me]), int(table.cnt[me])
-    stamp = scratch.stamp[0]
+    stamp, said = scratch.stamp[0], basis.said
     for i in range(topics):
         mine.gateway[begin + i], mine.parent[begin + i], mine.hops[begin + i] = me, me, 0
     for place in range(count):
@@ -69,11 +72,11 @@ def propose(
                 continue
             parent, gateway = int(said.parent[row]), int(said.gateway[row])
             if parent == peer or scratch.seen[parent] != stamp:
-                at, hops, target = begin + i, int(said.hops[row]) + 1, int(topic_place[topic])
+                at, hops, target = begin + i, int(said.hops[row]) + 1, int(basis.topic_place[topic])
                 current = _distance(int(table.place[mine.gateway[at]]), target, circle)
-                if (_distance(int(table.place[gateway]), target, circle) < current and hops <= hops_max) or (
-                    gateway == mine.gateway[at] and hops < mine.hops[at]
-                ):
+                nearer = _distance(int(table.place[gateway]), target, circle) < current
+                shorter = gateway == mine.gateway[at] and hops < mine.hops[at]
+                if (nearer and hops <= basis.hops_max) or shorter:
                     mine.gateway[at], mine.parent[at], mine.hops[at] = gateway, peer, hops
             i += 1
             row += 1

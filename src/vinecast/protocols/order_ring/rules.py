@@ -17,6 +17,12 @@ Peers = NDArray[np.int32]
 Places = NDArray[np.int64]
 Missed = NDArray[np.uint8]
 
+Parts = tuple[Peers, Places, Places]
+"""To whom the parts of a range go, and their first and last places: three times [part]. A plain tuple, as in
+Cyclon's rules: an event is on its way."""
+
+Near = tuple[Peers, Missed]
+
 TRUSTED = 1  # ours: messages that a neighbour may leave unanswered; one is always just on its way
 
 
@@ -78,32 +84,23 @@ def predecessor(me: int, peers: Peers, missed: Missed, table: Table) -> int:
 
 
 @rule
-def shower(
-    me: int,
-    low: int,
-    high: int,
-    peers: Peers,
-    missed: Missed,
-    table: Table,
-    to: Peers,
-    lows: Places,
-    highs: Places,
-) -> int:
+def shower(me: int, low: int, high: int, peers: Peers, missed: Missed, table: Table, parts: Parts) -> int:
     """Divide what a node does not own of a range among others (S2 Algorithm 10); how many parts there are.
 
-    to, lows, highs: [part], room for two more than there are peers
+    parts: room for two more than there are peers
     """
+    near = peers, missed
     last = predecessor(me, peers, missed, table)
     if last == NOBODY:
         return 0
     circle, span = int(table.circle[0]), high - low
     before, here = (int(table.place[last]) - low) % circle, (int(table.place[me]) - low) % circle
     if before > here:  # the range begins in one's own arc; all around the circle, it may end there too
-        return _divide(me, low, here + 1, min(before, span), peers, missed, table, to, lows, highs, 0)
+        return _divide(me, low, here + 1, min(before, span), near, table, parts, 0)
     if before >= span:
-        return _divide(me, low, 0, span, peers, missed, table, to, lows, highs, 0)
-    parts = _divide(me, low, 0, before, peers, missed, table, to, lows, highs, 0)
-    return _divide(me, low, here + 1, span, peers, missed, table, to, lows, highs, parts)
+        return _divide(me, low, 0, span, near, table, parts, 0)
+    count = _divide(me, low, 0, before, near, table, parts, 0)
+    return _divide(me, low, here + 1, span, near, table, parts, count)
 
 
 @rule
@@ -112,13 +109,10 @@ def _divide(
     low: int,
     begin: int,
     end: int,
-    peers: Peers,
-    missed: Missed,
+    near: tuple[Peers, Missed],
     table: Table,
-    to: Peers,
-    lows: Places,
-    highs: Places,
-    parts: int,
+    parts: Parts,
+    count: int,
 ) -> int:
     """Hand on a part of a range that is not one's own, given by distances from its beginning.
 
@@ -126,8 +120,10 @@ def _divide(
     ring; if nobody is in it, it goes on its way as a whole.
     """
     if begin > end:
-        return parts
-    circle, first = int(table.circle[0]), parts
+        return count
+    peers, missed = near
+    to, lows, highs = parts
+    circle, first = int(table.circle[0]), count
     for slot in range(peers.size):
         if peers[slot] == NOBODY:
             break
@@ -135,17 +131,17 @@ def _divide(
             continue
         at = (int(table.place[peers[slot]]) - low) % circle
         if begin <= at <= end:
-            place = parts
+            place = count
             while place > first and highs[place - 1] > at:
                 to[place], highs[place] = to[place - 1], highs[place - 1]
                 place -= 1
             to[place], highs[place] = peers[slot], at
-            parts += 1
-    if parts == first:
-        to[parts], highs[parts] = next_hop(me, low + begin, peers, missed, table), end
-        parts += 1
-    for part in range(first, parts):
+            count += 1
+    if count == first:
+        to[count], highs[count] = next_hop(me, low + begin, peers, missed, table), end
+        count += 1
+    for part in range(first, count):
         lows[part] = low + begin
-        until = (int(highs[part]) + int(highs[part + 1])) // 2 if part + 1 < parts else end
+        until = (int(highs[part]) + int(highs[part + 1])) // 2 if part + 1 < count else end
         highs[part], begin = low + until, until + 1
-    return parts
+    return count

@@ -9,6 +9,8 @@ The ways to one key make a tree, because a hop depends on the key and on who mak
 message. That tree, cut down to what some nodes need, is all that Scribe builds on.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,29 @@ from vinecast.protocols.pastry.rules import HIGHER, LOWER, Ids, Peers
 
 STEPS_MAX = 128
 """Hops of a way, at most (ours: twice what a table of one bit a digit can need)."""
+
+
+class Routes(NamedTuple):
+    """What everybody routes by."""
+
+    ids: Ids
+    """[node]"""
+    leafs: Peers
+    """[node, side, slot]"""
+    tables: Peers
+    """[node, row, column]"""
+
+
+class WayTree(NamedTuple):
+    """Ways to a key, united: the i-th node of the tree is nodes[i], …"""
+
+    nodes: Peers
+    parent: NDArray[np.int32]
+    """… its next hop is the parent[i]-th, NOBODY for the root"""
+    depth: NDArray[np.int16]
+    """… it is so many hops from the root"""
+    travels: NDArray[np.bool_]
+    """… and whether it is one of those who travel, or only on the way of one."""
 
 
 def leafs_at_rest(nodes: int, leaf_size: int) -> Peers:
@@ -44,24 +69,12 @@ def fill_tables(ids: Ids, seed: int, tables: Peers, begin: int, end: int) -> Non
 
 
 @rule
-def unite_ways(
-    ids: Ids,
-    leafs: Peers,
-    tables: Peers,
-    key: int,
-    travellers: Peers,
-    place: NDArray[np.int32],
-    nodes: Peers,
-    parent: NDArray[np.int32],
-    depth: NDArray[np.int16],
-    travels: NDArray[np.bool_],
-) -> int:
+def unite_ways(routes: Routes, key: int, travellers: Peers, place: NDArray[np.int32], tree: WayTree) -> int:
     """The ways of some nodes to a key, united to a tree. Returns how many nodes it has.
 
-    The i-th node of the tree is nodes[i], its next hop is the parent[i]-th (NOBODY for the root), it is
-    depth[i] hops from the root, and travels[i] says whether it is one of ``travellers`` or only on the way of
-    one. ``place`` [node] is working memory, full of NOBODY, and left so. −1: a way did not end.
+    ``place`` [node] is working memory, full of NOBODY, and left so. −1: a way did not end.
     """
+    nodes, parent, depth, travels = tree.nodes, tree.parent, tree.depth, tree.travels
     count = 0
     for traveller in travellers:
         at, first = int(traveller), count
@@ -69,7 +82,7 @@ def unite_ways(
             place[at] = count
             nodes[count], parent[count], travels[count] = at, NOBODY, False
             count += 1
-            hop = rules.next_hop(ids, at, leafs[at], tables[at], key, NOBODY)
+            hop = rules.next_hop(routes.ids, at, routes.leafs[at], routes.tables[at], key, NOBODY)
             if hop == at:
                 break
             parent[count - 1] = place[hop] if place[hop] != NOBODY else count
@@ -86,9 +99,7 @@ def unite_ways(
 
 @rule
 def follow_links(
-    ids: Ids,
-    leafs: Peers,
-    tables: Peers,
+    routes: Routes,
     nodes: Peers,
     parent: NDArray[np.int64],
     subscribed: NDArray[np.bool_],
@@ -103,6 +114,7 @@ def follow_links(
     the way from its parent. relayed [wanted, node]: how often a node is between the two, by whether it
     subscribes to that tree. ``wants`` [node] is working memory, all False, and left so.
     """
+    ids, leafs, tables = routes.ids, routes.leafs, routes.tables
     for tree in range(start.size - 1):
         begin, end = start[tree], start[tree + 1]
         for i in range(begin, end):

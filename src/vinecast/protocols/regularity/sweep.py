@@ -3,6 +3,8 @@
 All clocks show the same time, so that everybody is in the same slot.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,25 @@ from vinecast.protocols.regularity.config import RegularityConfig
 from vinecast.protocols.regularity.rules import Times
 
 Flags = NDArray[np.bool_]
+
+
+class RegularityLayer(NamedTuple):
+    """Everybody's log and pattern, and how time is divided."""
+
+    times: Times
+    """[node, 4]"""
+    online_us: Times
+    """[node, slot]"""
+    last_slot: NDArray[np.int32]
+    """[node], the slot in which its pattern was found, or −1"""
+    stale: Flags
+    """[node], whether the pattern is to be found anew"""
+    regular: Flags
+    """[node, slot]"""
+    packed: NDArray[np.uint64]
+    """[node, word]"""
+    cycle: int
+    slot: int
 
 
 class RegularitySweep:
@@ -31,6 +52,14 @@ class RegularitySweep:
         self.stale: Flags = np.ones(nodes, dtype=np.bool_)
         self._grid = config.grid
         self._gap_us_max = gap_us_max
+
+    @property
+    def _layer(self) -> RegularityLayer:
+        patterns, grid = self.patterns, self._grid
+        return RegularityLayer(
+            self.times, self.online_us, self.last_slot, self.stale, patterns.regular, patterns.packed,
+            grid.cycle, grid.slot,
+        )  # fmt: skip
 
     @property
     def nbytes(self) -> int:
@@ -57,10 +86,7 @@ class RegularitySweep:
 
     def mark_still_on(self, online: Flags, now_us: int, begin: int, end: int) -> None:
         """BO for the nodes begin … end−1 that are on line."""
-        grid = self._grid
-        mark_nodes(
-            self.times, self.online_us, online, now_us, self._gap_us_max, grid.cycle, grid.slot, begin, end
-        )
+        mark_nodes(self._layer, online, now_us, self._gap_us_max, begin, end)
 
     def begin_period(self, now_us: int) -> None:
         """Look at the clock: everybody's slot from now on."""
@@ -68,12 +94,8 @@ class RegularitySweep:
 
     def refresh(self, online: Flags, begin: int, end: int) -> None:
         """Find the patterns of the nodes begin … end−1 that are on line, where that is due."""
-        grid, always = self._grid, self.config.refresh == "cycle"
-        refresh_nodes(
-            self.times, self.online_us, self.last_slot, self.stale, self.patterns.regular,
-            self.patterns.packed, online, self.slot, always, self.patterns.given, self.config.threshold,
-            grid.cycle, grid.slot, begin, end,
-        )  # fmt: skip
+        always, given, threshold = self.config.refresh == "cycle", self.patterns.given, self.config.threshold
+        refresh_nodes(self._layer, online, self.slot, always, given, threshold, begin, end)
 
 
 @rule
@@ -85,47 +107,32 @@ def start_nodes(times: Times, stale: Flags, nodes: NDArray[np.int64], now: int) 
 
 
 @rule
-def mark_nodes(
-    times: Times,
-    online_us: Times,
-    online: Flags,
-    now: int,
-    gap_max: int,
-    cycle: int,
-    slot: int,
-    begin: int,
-    end: int,
-) -> None:
+def mark_nodes(layer: RegularityLayer, online: Flags, now: int, gap_max: int, begin: int, end: int) -> None:
     """``mark_still_on`` for whoever is on line."""
     for p in range(begin, end):
         if online[p]:
-            rules.mark_still_on(times[p], online_us[p], now, gap_max, cycle, slot)
+            rules.mark_still_on(layer.times[p], layer.online_us[p], now, gap_max, layer.cycle, layer.slot)
 
 
 @rule
 def refresh_nodes(
-    times: Times,
-    online_us: Times,
-    last_slot: NDArray[np.int32],
-    stale: Flags,
-    regular: Flags,
-    packed: NDArray[np.uint64],
+    layer: RegularityLayer,
     online: Flags,
     present: int,
     always: bool,
     given: bool,
     threshold: int,
-    cycle: int,
-    slot: int,
     begin: int,
     end: int,
 ) -> None:
-    """``begin_period``, after the mark, for whoever is on line. regular: [node, slot]; packed: [node, …]"""
+    """``begin_period``, after the mark, for whoever is on line."""
+    cycle, slot = layer.cycle, layer.slot
+    times, online_us, regular, packed = layer.times, layer.online_us, layer.regular, layer.packed
     observed = np.zeros(online_us.shape[1], dtype=np.int64)
     for p in range(begin, end):
         if not online[p]:
             continue
-        if not given and (always or stale[p] or last_slot[p] != present):
+        if not given and (always or layer.stale[p] or layer.last_slot[p] != present):
             rules.find_pattern(times[p], online_us[p], cycle, slot, threshold, always, observed, regular[p])
             pack(regular[p], packed[p])
-        last_slot[p], stale[p] = present, False
+        layer.last_slot[p], layer.stale[p] = present, False

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.arrays.profiles import Subscribers
+from vinecast.core.dissemination import Dissemination
 from vinecast.core.machine import NOBODY
 from vinecast.core.rule import inner_rule, rule
 from vinecast.protocols.ringcast import rules
@@ -65,6 +66,30 @@ class Again(NamedTuple):
     forwarding: Forwarding
     carries: NDArray[np.bool_]
     """[node], who does; of no size where there is no second ring"""
+
+
+class Overlay(NamedTuple):
+    """What events travel on, and how."""
+
+    links: RingLinks
+    forwarding: Forwarding
+    again: Again
+
+
+class Audience(NamedTuple):
+    """A topic's subscribers. Both: [place]"""
+
+    nodes: Peers
+    rows: Peers
+    """Of the pool."""
+
+
+class Occasion(NamedTuple):
+    """One event a topic, all topics."""
+
+    first_event: int
+    """Topic t has event first_event + t."""
+    subscribers: Subscribers
 
 
 class RingMemory(NamedTuple):
@@ -206,6 +231,13 @@ def step_in(ring: Peers, target: int, sender: int, nodes: Peers, memory: RingMem
 
 
 @inner_rule
+def audience_of(topic: int, subscribers: Subscribers) -> Audience:
+    """A topic's."""
+    begin, end = subscribers.start[topic], subscribers.start[topic + 1]
+    return Audience(subscribers.node[begin:end], subscribers.row[begin:end])
+
+
+@inner_rule
 def choose_again(
     place: int,
     sender: int,
@@ -213,8 +245,7 @@ def choose_again(
     ringed: int,
     filled: int,
     again: Again,
-    nodes: Peers,
-    rows: Peers,
+    audience: Audience,
     memory: RingMemory,
 ) -> int:
     """Add the targets on the second ring, none of which is a target already; how many there are in all.
@@ -222,7 +253,7 @@ def choose_again(
     The first ``ringed`` targets are ring neighbours on the first ring, or who stands by for them. For a
     neighbour that is a target on both rings, one more shortcut is taken.
     """
-    ring = again.links.ring[rows[place]]
+    nodes, ring = audience.nodes, again.links.ring[audience.rows[place]]
     lower, higher = memory.place_of[ring[0]], memory.place_of[ring[ring.size // 2]]
     wanted = rules.shortcuts_wanted(lower, higher, sender, again.forwarding.fanout)
     last = filled
@@ -262,24 +293,19 @@ def choose_targets(
     place: int,
     sender: int,
     event: int,
-    forwarding: Forwarding,
-    links: RingLinks,
-    again: Again,
-    nodes: Peers,
-    rows: Peers,
+    overlay: Overlay,
+    audience: Audience,
     memory: RingMemory,
 ) -> int:
-    """The places to which the subscriber at a place forwards an event, in ``memory.targets``; how many.
-
-    nodes, rows: [place]
-    """
+    """The places to which the subscriber at a place forwards an event, in ``memory.targets``; how many."""
+    links, forwarding, again, nodes = overlay.links, overlay.forwarding, overlay.again, audience.nodes
     lower, higher = memory.lower[place], memory.higher[place]
     filled = rules.choose_ring(lower, higher, sender, memory.targets)
     if forwarding.stand_by:
         for i in range(filled):
             target = int(memory.targets[i])
             if memory.first[target] == OFFLINE:
-                memory.targets[i] = step_in(links.ring[rows[place]], target, sender, nodes, memory)
+                memory.targets[i] = step_in(links.ring[audience.rows[place]], target, sender, nodes, memory)
     wanted, last = rules.shortcuts_wanted(lower, higher, sender, forwarding.fanout), filled
     if wanted > 0:
         set_eligible(0, place, lower, higher, sender, nodes, memory)
@@ -291,35 +317,28 @@ def choose_targets(
         for i in range(filled, last):
             memory.targets[i] = memory.place_of[memory.targets[i]]
     if again.carries.size and again.carries[nodes[place]]:
-        last = choose_again(place, sender, event, filled, last, again, nodes, rows, memory)
+        last = choose_again(place, sender, event, filled, last, again, audience, memory)
     return last
 
 
 @rule
 def disseminate_evenly(
-    links: RingLinks,
-    forwarding: Forwarding,
-    again: Again,
-    first_event: int,
-    publisher: Peers,
-    subscribers: Subscribers,
+    overlay: Overlay,
+    occasion: Occasion,
     memory: RingMemory,
-    hops: NDArray[np.int16],
-    copies: NDArray[np.uint16],
+    dissemination: Dissemination,
     begin: int,
     end: int,
 ) -> None:
-    """Let the events of topics begin … end−1 spread hop by hop; topic t has event first_event + t.
-
-    publisher: [topic], or NOBODY; hops, copies: [pool], left alone where nothing arrives
-    """
+    """Let the events of topics begin … end−1 spread hop by hop. What nothing arrives at is left alone in
+    ``dissemination``."""
+    publisher, subscribers = dissemination.publisher, occasion.subscribers
     for topic in range(begin, end):
         if publisher[topic] == NOBODY:
             continue
-        take_up(topic, links, subscribers, memory)
-        nodes = subscribers.node[subscribers.start[topic] : subscribers.start[topic + 1]]
-        rows = subscribers.row[subscribers.start[topic] : subscribers.start[topic + 1]]
-        event, place = first_event + topic, int(memory.place_of[publisher[topic]])
+        take_up(topic, overlay.links, subscribers, memory)
+        audience = audience_of(topic, subscribers)
+        event, place = occasion.first_event + topic, int(memory.place_of[publisher[topic]])
         memory.first[place] = NO_SENDER
         memory.frontier[0, 0] = place
         now, ahead, hop = 0, 1, 0
@@ -329,7 +348,7 @@ def disseminate_evenly(
             for i in range(ahead):
                 place = int(memory.frontier[now, i])
                 sender = sender_of(memory.first[place])
-                count = choose_targets(place, sender, event, forwarding, links, again, nodes, rows, memory)
+                count = choose_targets(place, sender, event, overlay, audience, memory)
                 copy = (hop << 32) + place
                 for j in range(count):
                     there = memory.targets[j]
@@ -338,4 +357,4 @@ def disseminate_evenly(
                     found += int(memory.first[there] == UNTOLD)
                     memory.first[there] = min(memory.first[there], copy)
             now, ahead = 1 - now, found
-        put_down(topic, subscribers, memory, hops, copies)
+        put_down(topic, subscribers, memory, dissemination.hops, dissemination.copies)

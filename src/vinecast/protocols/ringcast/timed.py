@@ -9,17 +9,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.core.arrays.profiles import Subscribers
+from vinecast.core.dissemination import Dissemination
 from vinecast.core.machine import NOBODY
 from vinecast.core.rule import inner_rule, rule
 from vinecast.protocols.ringcast.rules import Peers
 from vinecast.protocols.ringcast.sweep import (
     NO_SENDER,
     UNTOLD,
-    Again,
-    Forwarding,
-    RingLinks,
+    Occasion,
+    Overlay,
     RingMemory,
+    audience_of,
     choose_targets,
     put_down,
     take_up,
@@ -99,29 +99,29 @@ def pop(queue: Queue, size: int) -> int:
 
 @rule
 def disseminate_in_time(
-    links: RingLinks,
+    overlay: Overlay,
     delays: Delays,
-    forwarding: Forwarding,
-    again: Again,
-    first_event: int,
-    publisher: Peers,
-    subscribers: Subscribers,
+    occasion: Occasion,
     memory: RingMemory,
     queue: Queue,
-    hops: NDArray[np.int16],
-    copies: NDArray[np.uint16],
-    latency_us: Times,
+    dissemination: Dissemination,
     begin: int,
     end: int,
 ) -> None:
-    """As ``disseminate_evenly``, and how long the first copy took. latency_us: [pool], 0 for the publisher"""
+    """As ``disseminate_evenly``, and how long the first copy took, 0 for the publisher."""
+    publisher, subscribers, latency_us = (
+        dissemination.publisher,
+        occasion.subscribers,
+        dissemination.latency_us,
+    )
+    assert latency_us is not None
     for topic in range(begin, end):
         if publisher[topic] == NOBODY:
             continue
-        take_up(topic, links, subscribers, memory)
-        rows = subscribers.row[subscribers.start[topic] : subscribers.start[topic + 1]]
-        nodes = subscribers.node[subscribers.start[topic] : subscribers.start[topic + 1]]
-        event = first_event + topic
+        take_up(topic, overlay.links, subscribers, memory)
+        audience = audience_of(topic, subscribers)
+        nodes, rows = audience.nodes, audience.rows
+        event = occasion.first_event + topic
         size = push(queue, 0, 0, NOBODY * _SENDER, int(memory.place_of[publisher[topic]]))
         while size > 0:
             now_us, sender, place = int(queue.at_us[0]), int(queue.tie[0]) // _SENDER, int(queue.to[0])
@@ -134,9 +134,9 @@ def disseminate_in_time(
                     continue
                 memory.first[place] = (((int(memory.first[sender]) >> 32) + 1) << 32) + sender
             latency_us[rows[place]] = now_us
-            count = choose_targets(place, sender, event, forwarding, links, again, nodes, rows, memory)
+            count = choose_targets(place, sender, event, overlay, audience, memory)
             for j in range(count):
                 there = int(memory.targets[j])
                 delay_us = int(delays.one_way_us[delays.site_of[nodes[place]], delays.site_of[nodes[there]]])
                 size = push(queue, size, now_us + delay_us, place * _SENDER + j, there)
-        put_down(topic, subscribers, memory, hops, copies)
+        put_down(topic, subscribers, memory, dissemination.hops, dissemination.copies)

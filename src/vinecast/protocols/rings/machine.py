@@ -6,19 +6,18 @@ of candidates. Its topics are those of its own profile; when they change, the sy
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from vinecast.core.arrays.profiles import Table, row_of
-from vinecast.core.arrays.suspicion import SuspicionMemory
-from vinecast.core.arrays.topic_overlap import Scratch, begin_gathering, gather, gather_one
-from vinecast.core.arrays.view import View
+from vinecast.core.arrays.topic_overlap import begin_gathering, gather, gather_one
+from vinecast.core.arrays.view import View, make_view
 from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
-from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
 from vinecast.core.exchange import Turn
-from vinecast.core.machine import NOBODY, SECOND_US
+from vinecast.core.gossip import GossipLayer, Host, Periodic
+from vinecast.core.machine import NOBODY
 from vinecast.protocols.rings import informed, rules
 from vinecast.protocols.rings.rules import Ages, Peers, Topics
 
@@ -29,7 +28,7 @@ EXCHANGES = ("paper", "informed")
 
 
 @dataclass(frozen=True, slots=True)
-class RingsConfig:
+class RingsConfig(Periodic):
     """How many neighbours a topic, how much a message carries, how often."""
 
     size: int = limited(4, at_least=2, at_most=4)
@@ -54,11 +53,6 @@ class RingsConfig:
     def informed(self) -> bool:
         """Whether the exchange is the informed one."""
         return self.exchange == "informed"
-
-    @property
-    def period_us(self) -> int:
-        """The period in microseconds."""
-        return round(self.period_s * SECOND_US)
 
     @property
     def answer_us(self) -> int:
@@ -99,62 +93,29 @@ class RingStatus(Protocol):
         ...
 
 
-class Rings:
-    """The machine. ``others(count)`` adds the other layers' views to the scratch's candidates;
-    ``on_suspect(peer)`` is told of a partner that did not answer; ``suspicion`` remembers it.
+class Rings(GossipLayer):
+    """The machine. ``others(count)`` adds the other layers' views to the scratch's candidates.
 
     peers, ages: [topic of mine, place], in the order of the own profile's topics.
     """
 
+    request: ClassVar[type[Any]] = RingsRequest
+    answer: ClassVar[type[Any]] = RingsAnswer
+    timer = counter = TIMER
+
     def __init__(
-        self,
-        config: RingsConfig,
-        seed: int,
-        me: int,
-        profiles: RingStatus,
-        scratch: Scratch,
-        others: Callable[[int], int],
-        first_after_us: int = 0,
-        on_suspect: Callable[[int], object] = lambda peer: None,
-        suspicion: SuspicionMemory | None = None,
+        self, config: RingsConfig, host: Host, profiles: RingStatus, others: Callable[[int], int]
     ) -> None:
+        super().__init__(host, config.gossip_size, config.period_us)
         self.config = config
-        self.seed = seed
-        self.me = me
         self.profiles = profiles
-        self.cycle = 0
-        self.partner = NOBODY
         self.asked_us = 0
         self.lost = False
-        topics = profiles.topics_of(me).size
-        self.peers: Peers = np.full((topics, config.size), NOBODY, dtype=np.int32)
-        self.ages: Ages = np.zeros((topics, config.size), dtype=np.uint16)
-        self._scratch = scratch
+        self.peers, self.ages = make_view(profiles.topics_of(host.me).size, config.size)
         self._others = others
-        self._first_after_us = first_after_us
-        self._on_suspect = on_suspect
-        self._suspicion = suspicion or SuspicionMemory()
-
-    def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
-        match event:
-            case Received(sender, RingsRequest() as request):
-                return self._answer(sender, request)
-            case Received(sender, RingsAnswer() as answer):
-                return self._end(sender, answer)
-            case TimerFired(name) if name == TIMER:
-                return self._begin(now_us)
-            case Start():
-                self._give_up()
-                return [SetTimer(TIMER, self._first_after_us)]
-            case PeerLost(peer):
-                self.forget(peer)
-                return []
-            case _:
-                return []
 
     def forget(self, peer: int) -> None:
-        """Drop a peer that another layer, or the transport, found gone."""
+        """See ``GossipLayer``."""
         rules.drop(self.peers, self.ages, peer)
         self.lost = True
 
@@ -201,10 +162,8 @@ class Rings:
 
     def _give_up(self) -> None:
         """Whoever was asked stayed silent: everybody known is considered again for the places it left."""
-        if self.partner != NOBODY:
-            self.lost = True
-            self._on_suspect(self.partner)
-        self.partner = NOBODY
+        self.lost |= self.partner != NOBODY
+        super()._give_up()
 
     def _gather(self) -> int:
         scratch = self._scratch
@@ -213,7 +172,7 @@ class Rings:
     def _consider(self, count: int) -> None:
         rules.consider(self.me, count, self.peers, self.ages, self.profiles.table, self._scratch)
 
-    def _selected(self, target: int, cycle: int, known: Peers | None) -> tuple[Peers, Ages]:
+    def _selected(self, target: int, cycle: int, known: Peers | None) -> View:
         """What to send: to a target that just sent ``known``, or that is about to be asked."""
         scratch, table, most = self._scratch, self.profiles.table, self.config.gossip_size
         turn = Turn(self.seed, cycle, self.me, target)
@@ -224,7 +183,7 @@ class Rings:
         else:
             common = rules.select_for(target, self.me, self._gather(), table, scratch)
             found = rules.cut(turn, common, scratch, out)
-        return out.peers[:found], out.ages[:found]
+        return View(out.peers[:found], out.ages[:found])
 
     def _select_partner(self) -> int:
         if not self.config.informed:
@@ -232,41 +191,23 @@ class Rings:
         table = self.profiles.table
         return informed.select_partner(self.me, self.cycle, self.peers, self.ages, table, self._scratch)
 
-    def _begin(self, now_us: int) -> list[Effect]:
-        effects: list[Effect] = [SetTimer(TIMER, self.config.period_us)]
-        if self.partner != NOBODY:
-            effects.append(Count("rings.silent"))
-            self._suspicion.note(self.partner)
-        self._give_up()
-        self.cycle += 1
+    def _ask(self, now_us: int) -> View | None:
         self._consider(self._gather() if self.lost else self._others(begin_gathering(self._scratch)))
         self.lost = False
         rules.grow_older(self.ages)
         self.partner = self._select_partner()
         self.asked_us = now_us
-        if self.partner != NOBODY:
-            rules.drop(self.peers, self.ages, self.partner)
-            request = RingsRequest(self.cycle, *self._selected(self.partner, self.cycle, None))
-            effects.append(Send(self.partner, request))
-        return effects
+        if self.partner == NOBODY:
+            return None
+        rules.drop(self.peers, self.ages, self.partner)
+        return self._selected(self.partner, self.cycle, None)
 
-    def _answer(self, sender: int, request: RingsRequest) -> list[Effect]:
-        answer = RingsAnswer(
-            request.cycle, *self._selected(sender, request.cycle, request.peers[: self.config.gossip_size])
-        )
-        self._merge(sender, request.peers, request.ages)
-        return [Send(sender, answer)]
+    def _give(self, sender: int, cycle: int, told: View) -> View:
+        return self._selected(sender, cycle, told.peers)
 
-    def _end(self, sender: int, answer: RingsAnswer) -> list[Effect]:
-        if sender != self.partner or answer.cycle != self.cycle:
-            return [Count("rings.late")]
-        self._merge(sender, answer.peers, answer.ages)
-        self.partner = NOBODY
-        return []
-
-    def _merge(self, sender: int, peers: Peers, ages: Ages) -> None:
-        most, scratch = self.config.gossip_size, self._scratch
+    def _merge(self, sender: int, cycle: int, told: View) -> None:
+        scratch = self._scratch
         rules.hear_from(self.peers, self.ages, sender)
         self._suspicion.forgive(sender)
         count = gather_one(scratch, begin_gathering(scratch), sender, 0)
-        self._consider(self._suspicion.gather(scratch, count, peers[:most], ages[:most]))
+        self._consider(self._suspicion.gather(scratch, count, told.peers, told.ages))

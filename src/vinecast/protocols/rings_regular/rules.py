@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vinecast.core.arrays.profiles import Table
 from vinecast.core.arrays.ring_places import Ages, Peers, offer
+from vinecast.core.arrays.view import View
 from vinecast.core.machine import NOBODY
 from vinecast.core.rule import rule
 
@@ -18,60 +19,48 @@ Regular = NDArray[np.bool_]
 
 
 @rule
-def _take_up(
-    peers: Peers, ages: Ages, row: int, stored_peers: Peers, stored_ages: Ages, slot: int, regular: Regular
-) -> None:
+def _take_up(rows: View, row: int, stored: View, slot: int, regular: Regular) -> None:
     """Make a row what it was in the slot's last window, without those who are no longer regular in it."""
-    half = peers.shape[1] // 2
+    half = rows.peers.shape[1] // 2
     for side in range(2):
         to = side * half
         for place in range(side * half, side * half + half):
-            peer = int(stored_peers[row, slot, place])
+            peer = int(stored.peers[row, slot, place])
             if peer != NOBODY and regular[peer, slot]:
-                peers[row, to], ages[row, to] = peer, stored_ages[row, slot, place]
+                rows.peers[row, to], rows.ages[row, to] = peer, stored.ages[row, slot, place]
                 to += 1
         while to < side * half + half:
-            peers[row, to], ages[row, to] = NOBODY, 0
+            rows.peers[row, to], rows.ages[row, to] = NOBODY, 0
             to += 1
 
 
 @rule
 def change_slots(
-    me: int,
-    peers: Peers,
-    ages: Ages,
-    stored_peers: Peers,
-    stored_ages: Ages,
-    before: int,
-    after: int,
-    table: Table,
-    regular: Regular,
+    me: int, rows: View, stored: View, before: int, after: int, table: Table, regular: Regular
 ) -> None:
     """Store the rows of the slot before (−1: there was none), take up those of the slot after, and offer them
     whoever stood on the same row before and is regular after."""
-    for row in range(peers.shape[0]):
+    for row in range(rows.peers.shape[0]):
         if before >= 0:
-            for place in range(peers.shape[1]):
-                stored_peers[row, before, place] = peers[row, place]
-                stored_ages[row, before, place] = ages[row, place]
-        _take_up(peers, ages, row, stored_peers, stored_ages, after, regular)
+            for place in range(rows.peers.shape[1]):
+                stored.peers[row, before, place] = rows.peers[row, place]
+                stored.ages[row, before, place] = rows.ages[row, place]
+        _take_up(rows, row, stored, after, regular)
         if before >= 0:
-            for place in range(peers.shape[1]):
-                peer = int(stored_peers[row, before, place])
+            for place in range(rows.peers.shape[1]):
+                peer = int(stored.peers[row, before, place])
                 if peer != NOBODY and regular[peer, after]:
-                    offer(peers, ages, row, me, peer, int(stored_ages[row, before, place]), table)
+                    offer(rows.peers, rows.ages, row, me, peer, int(stored.ages[row, before, place]), table)
 
 
 @rule
-def add_slot(
-    me: int, peers: Peers, ages: Ages, stored_peers: Peers, slot: int, table: Table, regular: Regular
-) -> None:
+def add_slot(me: int, rows: View, stored_peers: Peers, slot: int, table: Table, regular: Regular) -> None:
     """Let the neighbours of another slot serve too: offer them to (copies of) the rows (S4 §6.5)."""
-    for row in range(peers.shape[0]):
-        for place in range(peers.shape[1]):
+    for row in range(rows.peers.shape[0]):
+        for place in range(rows.peers.shape[1]):
             peer = int(stored_peers[row, slot, place])
             if peer != NOBODY and regular[peer, slot]:
-                offer(peers, ages, row, me, peer, 0, table)
+                offer(rows.peers, rows.ages, row, me, peer, 0, table)
 
 
 @rule

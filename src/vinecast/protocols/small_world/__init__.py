@@ -6,6 +6,6 @@ likely than long ones in inverse proportion, make lookups short.
 """
 
 from vinecast.protocols.small_world.places import topic_places
-from vinecast.protocols.small_world.rules import meet, next_hop, select_links
+from vinecast.protocols.small_world.rules import LinkChoice, meet, next_hop, put_links_first, select_links
 
-__all__ = ["meet", "next_hop", "select_links", "topic_places"]
+__all__ = ["LinkChoice", "meet", "next_hop", "put_links_first", "select_links", "topic_places"]

@@ -10,6 +10,8 @@ good, and then wants the peer that is nearest to that point, so that tables come
 to draw).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +25,14 @@ _LONG = purpose("small_world.long")
 
 Peers = NDArray[np.int32]
 Places = NDArray[np.int32]
+
+
+class LinkChoice(NamedTuple):
+    """Whose links are chosen, by which draws, and how many of them are long."""
+
+    me: int
+    seed: int
+    long_links: int
 
 
 @inner_rule
@@ -46,13 +56,13 @@ def long_distance(seed: int, me: int, link: int, gap: int, circle: int) -> int:
 
 
 @rule
-def select_links(me: int, seed: int, long_links: int, count: int, table: Table, scratch: Scratch) -> int:
+def select_links(choice: LinkChoice, count: int, table: Table, scratch: Scratch) -> int:
     """Choose successor, predecessor and long links (S2 Algorithm 4, lines 2 to 10) among candidates.
 
     The chosen one's ``scratch.weight`` is its number among them, from 1; everybody else's is 0. Returns how
     many there are.
     """
-    circle, here = int(table.circle[0]), int(table.place[me])
+    circle, here = int(table.circle[0]), int(table.place[choice.me])
     higher, lower = NOBODY, NOBODY
     up_least, down_least = circle, circle
     for place in range(count):
@@ -72,8 +82,8 @@ def select_links(me: int, seed: int, long_links: int, count: int, table: Table, 
     scratch.weight[lower] = 2
     chosen = 2
     gap = max((up_least + down_least) // 2, 1)
-    for link in range(long_links):
-        target = (here + long_distance(seed, me, link, gap, circle)) % circle
+    for link in range(choice.long_links):
+        target = (here + long_distance(choice.seed, choice.me, link, gap, circle)) % circle
         nearest, least = NOBODY, 2 * circle
         for place in range(count):
             far = far_from(int(table.place[scratch.peers[place]]), target, circle)
@@ -84,6 +94,17 @@ def select_links(me: int, seed: int, long_links: int, count: int, table: Table, 
         chosen += 1
         scratch.weight[nearest] = chosen
     return chosen
+
+
+@rule
+def put_links_first(scratch: Scratch, links: int, found: int, count: int) -> int:
+    """Let the links stand before the others that were found, in ``scratch.best``; how many there are."""
+    for slot in range(found - 1, -1, -1):
+        scratch.best[slot + links] = scratch.best[slot]
+    for place in range(count):
+        if scratch.weight[place] > 0:
+            scratch.best[scratch.weight[place] - 1] = place
+    return links + found
 
 
 @rule

@@ -10,10 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vinecast.core.arrays.suspicion import SuspicionMemory
-from vinecast.core.arrays.topic_overlap import Scratch
-from vinecast.core.arrays.view import Ages, Peers, size_of
+from vinecast.core.arrays.view import Ages, Peers, View, make_view, size_of
 from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
+from vinecast.core.gossip import Host
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.tman import rules
 from vinecast.protocols.tman.config import TManConfig
@@ -23,7 +22,7 @@ TIMER = "tman"
 PROFILE_TIMER = "tman.profile"
 FANS_MAX = 4096  # ours: whoever holds a node in its table beyond that is not sent its events
 
-Sample = Callable[[], tuple[Peers, Ages]]
+Sample = Callable[[], View]
 Select = Callable[[int], int]
 Meet = Callable[[int, Peers, Ages, Peers, Ages], object]
 MET = 2
@@ -31,44 +30,38 @@ MET = 2
 
 
 class TMan:
-    """The machine. ``first_after_us``: when the first exchange of tables begins; profiles follow as much
-    later again. ``told_max``: entries of a message, the sender's own besides."""
+    """The machine. Profiles are exchanged first as much later as the host lets the exchange of tables begin.
+    ``told_max``: entries of a message, the sender's own besides."""
 
     def __init__(
         self,
         config: TManConfig,
-        seed: int,
-        me: int,
-        scratch: Scratch,
-        suspicion: SuspicionMemory,
+        host: Host,
         sample: Sample,
         select: Select,
         told_max: int,
-        first_after_us: int = 0,
         meet: Meet | None = None,
     ) -> None:
         size = config.table_size
         self.config = config
-        self.seed = seed
-        self.me = me
+        self.seed = host.seed
+        self.me = host.me
         self.cycle = 0
         self.partner = NOBODY
-        self.peers: Peers = np.full(size, NOBODY, dtype=np.int32)
-        self.ages: Ages = np.zeros(size, dtype=np.uint16)
+        self._near, self._met = make_view(size), make_view(MET)
+        self.peers, self.ages = self._near
+        self.met, self.met_ages = self._met
         self.missed: rules.Missed = np.zeros(size, dtype=np.uint8)
-        self.met: Peers = np.full(MET, NOBODY, dtype=np.int32)
-        self.met_ages: Ages = np.zeros(MET, dtype=np.uint16)
-        self._offered: Peers = np.full(size, NOBODY, dtype=np.int32)
-        self._offered_ages: Ages = np.zeros(size, dtype=np.uint16)
+        self._offered, self._offered_ages = make_view(size)
         self._sent: tuple[list[int], list[int]] = [], []
         self._fans: tuple[set[int], set[int]] = set(), set()
         self._meet = meet if config.introduces else None
-        self._scratch = scratch
-        self._suspicion = suspicion
+        self._scratch = host.scratch
+        self._suspicion = host.suspicion
         self._sample = sample
         self._select = select
         self._told_max = told_max + 1
-        self._first_after_us = first_after_us
+        self._first_after_us = host.first_after_us
 
     @property
     def table(self) -> Peers:
@@ -128,9 +121,8 @@ class TMan:
     def _known(self) -> int:
         suspicion = self._suspicion
         return rules.gather_known(
-            self.me, self.peers, self.ages, *self._sample(), self.met, self.met_ages, suspicion.table, 0,
-            suspicion.cycle, self._scratch,
-        )  # fmt: skip
+            self.me, self._near, self._sample(), self._met, suspicion.table, 0, suspicion.cycle, self._scratch
+        )
 
     def _told(self, count: int) -> tuple[Peers, Ages]:
         peers, ages = np.empty(self._told_max, np.int32), np.empty(self._told_max, np.uint16)
@@ -142,8 +134,7 @@ class TMan:
         if self.partner != NOBODY:
             effects.append(Count("tman.silent"))
         self.cycle += 1
-        sample, _ = self._sample()
-        self.partner = rules.choose_partner(self.seed, self.cycle, self.me, self.peers, sample)
+        self.partner = rules.choose_partner(self.seed, self.cycle, self.me, self.peers, self._sample().peers)
         if self.partner != NOBODY:
             effects.append(Send(self.partner, TManRequest(self.cycle, *self._told(self._known()))))
         return effects
@@ -164,8 +155,8 @@ class TMan:
         self._hear(sender)
         suspicion, most = self._suspicion, self._told_max
         count = rules.gather_told(
-            sender, peers[:most], ages[:most], self.config.news_max, suspicion.table, 0, suspicion.cycle,
-            self._known(), self._scratch,
+            sender, View(peers[:most], ages[:most]), self.config.news_max, suspicion.table, 0,
+            suspicion.cycle, self._known(), self._scratch,
         )  # fmt: skip
         found = self._select(count)
         rules.keep(self.peers, self.ages, self.missed, self._scratch, found)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vinecast.core.arrays.suspicion import Suspicion, believes, forgive, gather_believed, note
 from vinecast.core.arrays.topic_overlap import Scratch, begin_gathering, gather, gather_one
-from vinecast.core.arrays.view import AGE_MAX, Ages, Peers, size_of
+from vinecast.core.arrays.view import AGE_MAX, Ages, Peers, View, size_of
 from vinecast.core.draws import below, purpose, stream
 from vinecast.core.machine import NOBODY
 from vinecast.core.rule import rule
@@ -38,17 +38,7 @@ def choose_partner(seed: int, cycle: int, me: int, peers: Peers, sample: Peers) 
 
 @rule
 def gather_known(
-    me: int,
-    peers: Peers,
-    ages: Ages,
-    sample_peers: Peers,
-    sample_ages: Ages,
-    met: Peers,
-    met_ages: Ages,
-    suspicion: Suspicion,
-    row: int,
-    cycle: int,
-    scratch: Scratch,
+    me: int, near: View, sample: View, met: View, suspicion: Suspicion, row: int, cycle: int, scratch: Scratch
 ) -> int:
     """The table, the sample and whom one was introduced to, as candidates; how many. Never oneself.
 
@@ -56,16 +46,15 @@ def gather_known(
     """
     count = begin_gathering(scratch)
     scratch.seen[me] = scratch.stamp[0]
-    count = gather(scratch, count, peers, ages)
-    count = gather_believed(scratch, count, sample_peers, sample_ages, suspicion, row, cycle)
-    return gather_believed(scratch, count, met, met_ages, suspicion, row, cycle)
+    count = gather(scratch, count, near.peers, near.ages)
+    count = gather_believed(scratch, count, sample.peers, sample.ages, suspicion, row, cycle)
+    return gather_believed(scratch, count, met.peers, met.ages, suspicion, row, cycle)
 
 
 @rule
 def gather_told(
     sender: int,
-    new_peers: Peers,
-    new_ages: Ages,
+    told: View,
     news_max: int,
     suspicion: Suspicion,
     row: int,
@@ -75,8 +64,8 @@ def gather_told(
 ) -> int:
     """The sender of a message and what it told, as further candidates; how many there are now."""
     count = gather_one(scratch, count, sender, 0)
-    for i in range(new_peers.size):
-        peer, age = int(new_peers[i]), int(new_ages[i])
+    for i in range(told.peers.size):
+        peer, age = int(told.peers[i]), int(told.ages[i])
         if peer != NOBODY and age <= news_max and believes(suspicion, row, cycle, peer, age):
             count = gather_one(scratch, count, peer, age)
     return count

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vinecast.core.arrays.suspicion import Suspicion, believes
 from vinecast.core.arrays.topic_overlap import Scratch, gather_one
-from vinecast.core.arrays.view import Ages, Peers, insert_best
+from vinecast.core.arrays.view import Ages, Peers, View, insert_best
 from vinecast.core.draws import purpose, stream
 from vinecast.core.machine import NOBODY
 from vinecast.core.rule import rule
@@ -66,14 +66,12 @@ def select_best(
 
 
 @rule
-def gather_regular(
-    scratch: Scratch, count: int, peers: Peers, ages: Ages, slot: int, regular: Regular
-) -> int:
-    """Append to the candidates who is regular in a slot; the new length."""
-    for i in range(peers.size):
-        peer = int(peers[i])
+def gather_regular(scratch: Scratch, count: int, entries: View, slot: int, regular: Regular) -> int:
+    """Append to the candidates who is regular in a slot; the new length. regular: [peer, slot]"""
+    for i in range(entries.peers.size):
+        peer = int(entries.peers[i])
         if peer != NOBODY and regular[peer, slot]:
-            count = gather_one(scratch, count, peer, int(ages[i]))
+            count = gather_one(scratch, count, peer, int(entries.ages[i]))
     return count
 
 
@@ -81,8 +79,7 @@ def gather_regular(
 def gather_news(
     scratch: Scratch,
     count: int,
-    peers: Peers,
-    ages: Ages,
+    entries: View,
     slot: int,
     regular: Regular,
     suspicion: Suspicion,
@@ -90,8 +87,8 @@ def gather_news(
     cycle: int,
 ) -> int:
     """… without those that the node has found silent, and of whom this is no news."""
-    for i in range(peers.size):
-        peer, age = int(peers[i]), int(ages[i])
+    for i in range(entries.peers.size):
+        peer, age = int(entries.peers[i]), int(entries.ages[i])
         if peer != NOBODY and regular[peer, slot] and believes(suspicion, row, cycle, peer, age):
             count = gather_one(scratch, count, peer, age)
     return count
@@ -116,69 +113,48 @@ def has_none(peers: Peers) -> bool:
 
 
 @rule
-def put_aside(
-    peers: Peers,
-    ages: Ages,
-    slot: int,
-    regular: Regular,
-    bucket_peers: Peers,
-    aside_peers: Peers,
-    aside_ages: Ages,
-    next_place: NDArray[np.int32],
-) -> None:
-    """Put a view's peers up for consideration in all other slots that they are regular in. peers: [place]"""
-    for i in range(peers.size):
-        peer = int(peers[i])
+def put_aside(view: View, slot: int, regular: Regular, buckets: SlotBuckets) -> None:
+    """Put a view's peers up for consideration in all other slots that they are regular in."""
+    aside_peers, aside_ages, next_place = buckets.aside_peers, buckets.aside_ages, buckets.next_place
+    for i in range(view.peers.size):
+        peer = int(view.peers[i])
         if peer == NOBODY:
             break
         for other in range(aside_peers.shape[0]):
             if other == slot or not regular[peer, other]:
                 continue
-            if not has(bucket_peers[other], peer) and not has(aside_peers[other], peer):
+            if not has(buckets.peers[other], peer) and not has(aside_peers[other], peer):
                 at = int(next_place[other])
-                aside_peers[other, at], aside_ages[other, at] = peer, ages[i]
+                aside_peers[other, at], aside_ages[other, at] = peer, view.ages[i]
                 next_place[other] = (at + 1) % aside_peers.shape[1]
 
 
 @rule
-def take_up(
-    peers: Peers, ages: Ages, bucket_peers: Peers, bucket_ages: Ages, slot: int, regular: Regular
-) -> None:
-    """Make a bucket's peers the view, as far as they still are regular. bucket_peers, bucket_ages: [place]"""
+def take_up(view: View, bucket: View, slot: int, regular: Regular) -> None:
+    """Make a bucket's peers the view, as far as they still are regular."""
     size = 0
-    for i in range(bucket_peers.size):
-        peer = int(bucket_peers[i])
+    for i in range(bucket.peers.size):
+        peer = int(bucket.peers[i])
         if peer != NOBODY and regular[peer, slot]:
-            peers[size], ages[size] = peer, bucket_ages[i]
+            view.peers[size], view.ages[size] = peer, bucket.ages[i]
             size += 1
-    for i in range(size, peers.size):
-        peers[i], ages[i] = NOBODY, 0
+    for i in range(size, view.peers.size):
+        view.peers[i], view.ages[i] = NOBODY, 0
 
 
 @rule
-def change_slots(
-    peers: Peers,
-    ages: Ages,
-    before: int,
-    after: int,
-    regular: Regular,
-    bucket_peers: Peers,
-    bucket_ages: Ages,
-    aside_peers: Peers,
-    aside_ages: Ages,
-    next_place: NDArray[np.int32],
-) -> None:
+def change_slots(view: View, before: int, after: int, regular: Regular, buckets: SlotBuckets) -> None:
     """Put the view back into the bucket of the slot before (−1: there was none), and take up the one
     after."""
     if before >= 0:
-        put_aside(peers, ages, before, regular, bucket_peers, aside_peers, aside_ages, next_place)
-        for i in range(peers.size):
-            bucket_peers[before, i], bucket_ages[before, i] = peers[i], ages[i]
-    take_up(peers, ages, bucket_peers[after], bucket_ages[after], after, regular)
+        put_aside(view, before, regular, buckets)
+        for i in range(view.peers.size):
+            buckets.peers[before, i], buckets.ages[before, i] = view.peers[i], view.ages[i]
+    take_up(view, View(buckets.peers[after], buckets.ages[after]), after, regular)
 
 
 @rule
-def clear_aside(aside_peers: Peers, slot: int) -> None:
+def clear_aside(buckets: SlotBuckets, slot: int) -> None:
     """Empty a slot's consider set."""
-    for i in range(aside_peers.shape[1]):
-        aside_peers[slot, i] = NOBODY
+    for i in range(buckets.aside_peers.shape[1]):
+        buckets.aside_peers[slot, i] = NOBODY

@@ -14,279 +14,186 @@ from vinecast.core.arrays.profiles import Table
 from vinecast.core.arrays.regularity_overlap import score_regular
 from vinecast.core.arrays.suspicion import Suspicion, forgive, note
 from vinecast.core.arrays.topic_overlap import Scratch, begin_gathering, gather_one, leave_out
-from vinecast.core.arrays.view import Ages, Peers, hear_from, keep, remove, take_oldest, write_out
+from vinecast.core.arrays.view import Peers, View, hear_from, keep, remove, take_oldest, view_of, write_out
+from vinecast.core.exchange import Turn, make_passes
 from vinecast.core.machine import NOBODY
-from vinecast.core.rule import rule
-from vinecast.core.sweep import UNANSWERED
+from vinecast.core.rule import inner_rule, rule
 from vinecast.protocols.victor import rules
 from vinecast.protocols.victor.rules import Regular, Scores, SlotBuckets
 
 Online = NDArray[np.bool_]
-Packed = NDArray[np.uint64]
 
 
-class Views(NamedTuple):
-    """What the passes read and write of everybody."""
+class VictorLayer(NamedTuple):
+    """Everybody's Victor, the sample below it, and one thread's working memory."""
 
-    peers: Peers
-    """[node, place], the views"""
-    ages: Ages
-    sample_peers: Peers
-    """[node, place], the peer sampling layer's"""
-    sample_ages: Ages
+    near: View
+    """[node, place], its views"""
+    buckets: SlotBuckets
+    """[node, slot, place]"""
+    sample: View
+    """[node, slot], the peer sampling layer's"""
     regular: Regular
     """[node, slot]"""
-    packed: Packed
+    packed: NDArray[np.uint64]
     """[node, word], the same as sets of slots"""
     suspicion: Suspicion
+    silent: Peers
+    """[node], a partner that did not answer in this cycle, or NOBODY"""
     online: Online
     cycles: NDArray[np.int32]
-    """[node]"""
-
-
-class VictorMemory(NamedTuple):
-    """Working memory of one thread."""
-
+    slot: int
+    """Where everybody is."""
+    seed: int
+    wanted: int
+    gossip_size: int
+    table: Table
     scratch: Scratch
     scores: Scores
     """[candidate]"""
 
 
-def make_room(scratch: Scratch) -> VictorMemory:
-    """Beside a scratch."""
-    return VictorMemory(scratch, np.zeros(scratch.peers.size, dtype=np.uint64))
+@inner_rule
+def buckets_of(layer: VictorLayer, p: int) -> SlotBuckets:
+    """One node's buckets."""
+    all_of = layer.buckets
+    return SlotBuckets(
+        all_of.peers[p], all_of.ages[p], all_of.aside_peers[p], all_of.aside_ages[p], all_of.next_place[p]
+    )
 
 
 @rule
-def _select(
-    target: int, seed: int, cycle: int, wanted: int, count: int, most: int, table: Table, packed: Packed,
-    scratch: Scratch, scores: Scores,
-) -> int:  # fmt: skip
-    score_regular(target, wanted, count, table, packed, scratch, scores)
-    return rules.select_best(target, seed, cycle, count, most, scores, scratch)
+def select(layer: VictorLayer, target: int, cycle: int, count: int, most: int) -> int:
+    """The candidates that are worth most to the target; how many there are."""
+    scratch, scores = layer.scratch, layer.scores
+    score_regular(target, layer.wanted, count, layer.table, layer.packed, scratch, scores)
+    return rules.select_best(target, layer.seed, cycle, count, most, scores, scratch)
+
+
+@rule
+def gather_now(layer: VictorLayer, count: int, entries: View) -> int:
+    """Append to the candidates who is regular now; the new length."""
+    return rules.gather_regular(layer.scratch, count, entries, layer.slot, layer.regular)
+
+
+@rule
+def gather_news(layer: VictorLayer, p: int, count: int, entries: View) -> int:
+    """… and not known to p to be silent."""
+    suspicion, cycle = layer.suspicion, int(layer.cycles[p])
+    return rules.gather_news(layer.scratch, count, entries, layer.slot, layer.regular, suspicion, p, cycle)
+
+
+@inner_rule
+def gather_if_regular(layer: VictorLayer, count: int, peer: int) -> int:
+    """Append a peer that was just heard of, if it is regular now; the new length."""
+    return gather_one(layer.scratch, count, peer, 0) if layer.regular[peer, layer.slot] else count
+
+
+@rule
+def consider_others(layer: VictorLayer, p: int) -> None:
+    """Look through the consider sets of all slots but the present one."""
+    buckets, scratch, regular = buckets_of(layer, p), layer.scratch, layer.regular
+    for slot in range(regular.shape[1]):
+        aside = View(buckets.aside_peers[slot], buckets.aside_ages[slot])
+        if slot == layer.slot or rules.has_none(aside.peers):
+            continue
+        bucket = View(buckets.peers[slot], buckets.ages[slot])
+        count = rules.gather_regular(scratch, begin_gathering(scratch), bucket, slot, regular)
+        count = rules.gather_regular(scratch, count, aside, slot, regular)
+        rules.clear_aside(buckets, slot)
+        found = select(layer, p, int(layer.cycles[p]), count, bucket.peers.size)
+        keep(bucket.peers, bucket.ages, scratch, found)
 
 
 @rule
 def enter_slot(
-    views: Views,
-    buckets: SlotBuckets,
+    layer: VictorLayer,
     before: NDArray[np.int32],
     rounds: NDArray[np.int32],
-    slot: int,
     cycle_number: int,
-    seed: int,
-    wanted: int,
-    table: Table,
-    room: VictorMemory,
     begin: int,
     end: int,
 ) -> None:
     """``turn_to`` for whoever is on line. before: [node], its slot, or −1; rounds: [node], its cycle's
     number"""
-    scratch, scores = room.scratch, room.scores
     for p in range(begin, end):
-        if not views.online[p]:
+        if not layer.online[p]:
             continue
-        if before[p] != slot:
-            rules.change_slots(
-                views.peers[p], views.ages[p], int(before[p]), slot, views.regular, buckets.peers[p],
-                buckets.ages[p], buckets.aside_peers[p], buckets.aside_ages[p], buckets.next_place[p],
-            )  # fmt: skip
+        if before[p] != layer.slot:
+            view, buckets = view_of(layer.near, p), buckets_of(layer, p)
+            rules.change_slots(view, int(before[p]), layer.slot, layer.regular, buckets)
             if before[p] >= 0 and rounds[p] != cycle_number:
-                for other in range(views.regular.shape[1]):
-                    aside = buckets.aside_peers[p, other]
-                    if other == slot or rules.has_none(aside):
-                        continue
-                    peers, ages = buckets.peers[p, other], buckets.ages[p, other]
-                    count = begin_gathering(scratch)
-                    count = rules.gather_regular(scratch, count, peers, ages, other, views.regular)
-                    count = rules.gather_regular(
-                        scratch, count, aside, buckets.aside_ages[p, other], other, views.regular
-                    )
-                    rules.clear_aside(buckets.aside_peers[p], other)
-                    found = _select(
-                        p, seed, int(views.cycles[p]), wanted, count, peers.size, table, views.packed,
-                        scratch, scores,
-                    )  # fmt: skip
-                    keep(peers, ages, scratch, found)
-        before[p], rounds[p] = slot, cycle_number
+                consider_others(layer, p)
+        before[p], rounds[p] = layer.slot, cycle_number
+
+
+@inner_rule
+def ask(layer: VictorLayer, p: int, out: View) -> tuple[int, int]:
+    """Look through what is known of regular peers, keep the best, and ask the oldest."""
+    view, buckets, cycle, slot = (
+        view_of(layer.near, p),
+        buckets_of(layer, p),
+        int(layer.cycles[p]),
+        layer.slot,
+    )
+    layer.silent[p] = NOBODY
+    count = gather_now(layer, begin_gathering(layer.scratch), view)
+    count = gather_news(layer, p, count, view_of(layer.sample, p))
+    count = gather_news(layer, p, count, View(buckets.aside_peers[slot], buckets.aside_ages[slot]))
+    rules.clear_aside(buckets, slot)
+    found = select(layer, p, cycle, count, view.peers.size)
+    keep(view.peers, view.ages, layer.scratch, found)
+    q = take_oldest(view.peers, view.ages)
+    if q == NOBODY:
+        return q, 0
+    found = select(layer, q, cycle, gather_if_regular(layer, count, p), layer.gossip_size)
+    write_out(layer.scratch, found, out.peers, out.ages)
+    return q, found
 
 
 @rule
-def prepare_requests(
-    views: Views,
-    buckets: SlotBuckets,
-    slot: int,
-    seed: int,
-    wanted: int,
-    gossip_size: int,
-    table: Table,
-    room: VictorMemory,
-    mail_peers: Peers,
-    mail_ages: Ages,
-    mail_count: NDArray[np.int16],
-    partner: Peers,
-    silent: Peers,
-    begin: int,
-    end: int,
-) -> None:
-    """Phase 1: everyone looks through what it knows of regular peers, keeps the best, and asks the oldest."""
-    scratch, scores, regular = room.scratch, room.scores, views.regular
-    for p in range(begin, end):
-        partner[p] = NOBODY
-        if not views.online[p]:
-            continue
-        silent[p] = NOBODY
-        peers, ages, cycle = views.peers[p], views.ages[p], int(views.cycles[p])
-        count = rules.gather_regular(scratch, begin_gathering(scratch), peers, ages, slot, regular)
-        count = rules.gather_news(
-            scratch,
-            count,
-            views.sample_peers[p],
-            views.sample_ages[p],
-            slot,
-            regular,
-            views.suspicion,
-            p,
-            cycle,
-        )
-        count = rules.gather_news(
-            scratch, count, buckets.aside_peers[p, slot], buckets.aside_ages[p, slot], slot, regular,
-            views.suspicion, p, cycle,
-        )  # fmt: skip
-        rules.clear_aside(buckets.aside_peers[p], slot)
-        found = _select(p, seed, cycle, wanted, count, peers.size, table, views.packed, scratch, scores)
-        keep(peers, ages, scratch, found)
-        q = take_oldest(peers, ages)
-        partner[p] = q
-        if q != NOBODY:
-            if regular[p, slot]:
-                count = gather_one(scratch, count, p, 0)
-            found = _select(q, seed, cycle, wanted, count, gossip_size, table, views.packed, scratch, scores)
-            write_out(scratch, found, mail_peers[p], mail_ages[p])
-            mail_count[p] = found
-
-
-@rule
-def merge_entries(
-    p: int,
-    sender: int,
-    views: Views,
-    slot: int,
-    seed: int,
-    cycle: int,
-    wanted: int,
-    new_peers: Peers,
-    new_ages: Ages,
-    table: Table,
-    room: VictorMemory,
-) -> None:
+def merge(layer: VictorLayer, turn: Turn, told: View) -> None:
     """Keep the best of the view, of the one who was heard, and of what it sent."""
-    scratch, scores, regular = room.scratch, room.scores, views.regular
-    peers, ages = views.peers[p], views.ages[p]
-    hear_from(peers, ages, sender)
-    forgive(views.suspicion, p, sender)
-    count = rules.gather_regular(scratch, begin_gathering(scratch), peers, ages, slot, regular)
-    if regular[sender, slot]:
-        count = gather_one(scratch, count, sender, 0)
-    now = int(views.cycles[p])
-    count = rules.gather_news(scratch, count, new_peers, new_ages, slot, regular, views.suspicion, p, now)
-    found = _select(p, seed, cycle, wanted, count, peers.size, table, views.packed, scratch, scores)
-    keep(peers, ages, scratch, found)
+    p, sender = turn.me, turn.target
+    view = view_of(layer.near, p)
+    hear_from(view.peers, view.ages, sender)
+    forgive(layer.suspicion, p, sender)
+    count = gather_now(layer, begin_gathering(layer.scratch), view)
+    count = gather_if_regular(layer, count, sender)
+    count = gather_news(layer, p, count, told)
+    found = select(layer, p, turn.cycle, count, view.peers.size)
+    keep(view.peers, view.ages, layer.scratch, found)
+
+
+@inner_rule
+def answer(layer: VictorLayer, turn: Turn, asking: Peers, told: View, out: View) -> int:
+    """Send what is worth most to the one who asks, without what it sent."""
+    q = turn.me
+    count = begin_gathering(layer.scratch)
+    leave_out(layer.scratch, told.peers)
+    count = gather_now(layer, count, view_of(layer.near, q))
+    count = gather_news(layer, q, count, view_of(layer.sample, q))
+    count = gather_if_regular(layer, count, q)
+    given = select(layer, turn.target, turn.cycle, count, layer.gossip_size)
+    write_out(layer.scratch, given, out.peers, out.ages)
+    merge(layer, turn, told)
+    return given
 
 
 @rule
-def answer_requests(
-    views: Views,
-    slot: int,
-    seed: int,
-    wanted: int,
-    gossip_size: int,
-    table: Table,
-    room: VictorMemory,
-    mail_peers: Peers,
-    mail_ages: Ages,
-    mail_count: NDArray[np.int16],
-    start: NDArray[np.int32],
-    initiator: NDArray[np.int32],
-    begin: int,
-    end: int,
-) -> None:
-    """Phase 2: everyone answers those who asked it, in ascending order of their numbers."""
-    scratch, scores, regular = room.scratch, room.scores, views.regular
-    given_peers = np.empty(gossip_size, np.int32)
-    given_ages = np.empty(gossip_size, np.uint16)
-    for q in range(begin, end):
-        for i in range(start[q], start[q + 1]):
-            p = int(initiator[i])
-            if not views.online[q]:
-                mail_count[p] = UNANSWERED
-                continue
-            cycle, asked = int(views.cycles[p]), int(mail_count[p])
-            count = begin_gathering(scratch)
-            leave_out(scratch, mail_peers[p, :asked])
-            count = rules.gather_regular(scratch, count, views.peers[q], views.ages[q], slot, regular)
-            count = rules.gather_news(
-                scratch, count, views.sample_peers[q], views.sample_ages[q], slot, regular, views.suspicion,
-                q, int(views.cycles[q]),
-            )  # fmt: skip
-            if regular[q, slot]:
-                count = gather_one(scratch, count, q, 0)
-            given = _select(p, seed, cycle, wanted, count, gossip_size, table, views.packed, scratch, scores)
-            write_out(scratch, given, given_peers, given_ages)
-            merge_entries(
-                q,
-                p,
-                views,
-                slot,
-                seed,
-                cycle,
-                wanted,
-                mail_peers[p, :asked],
-                mail_ages[p, :asked],
-                table,
-                room,
-            )
-            for j in range(given):
-                mail_peers[p, j] = given_peers[j]
-                mail_ages[p, j] = given_ages[j]
-            mail_count[p] = given
+def miss(layer: VictorLayer, p: int, partner: int) -> None:
+    """Note who was silent."""
+    layer.silent[p] = partner
+
+
+PASSES = make_passes("victor", ask, answer, merge, miss)
 
 
 @rule
-def merge_answers(
-    views: Views,
-    slot: int,
-    seed: int,
-    wanted: int,
-    table: Table,
-    room: VictorMemory,
-    mail_peers: Peers,
-    mail_ages: Ages,
-    mail_count: NDArray[np.int16],
-    partner: Peers,
-    silent: Peers,
-    begin: int,
-    end: int,
-) -> None:
-    """Phase 3: everyone merges the answer it got, or notes who was silent. silent: [node]"""
-    for p in range(begin, end):
-        if partner[p] == NOBODY:
-            continue
-        if mail_count[p] == UNANSWERED:
-            silent[p] = partner[p]
-            continue
-        given = int(mail_count[p])
-        merge_entries(
-            p, int(partner[p]), views, slot, seed, int(views.cycles[p]), wanted, mail_peers[p, :given],
-            mail_ages[p, :given], table, room,
-        )  # fmt: skip
-
-
-@rule
-def remove_silent(views: Views, silent: Peers, begin: int, end: int) -> None:
+def remove_silent(layer: VictorLayer, silent: Peers, begin: int, end: int) -> None:
     """Drop from the views, and remember, whom another layer found silent. silent: [node]"""
     for p in range(begin, end):
-        if views.online[p] and silent[p] != NOBODY:
-            remove(views.peers[p], views.ages[p], int(silent[p]))
-            note(views.suspicion, p, int(silent[p]), int(views.cycles[p]))
+        if layer.online[p] and silent[p] != NOBODY:
+            view = view_of(layer.near, p)
+            remove(view.peers, view.ages, int(silent[p]))
+            note(layer.suspicion, p, int(silent[p]), int(layer.cycles[p]))

@@ -14,7 +14,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, TypedDict, assert_never
 
 from vinecast.core.errors import Bug
 from vinecast.core.events import (
@@ -59,6 +59,14 @@ class SkewedClock:
     def true_delay(self, after_us: int) -> int:
         """How long it truly takes until the clock has advanced so far: a timer never fires early."""
         return math.ceil(after_us / (1.0 + self.drift)) if self.drift else after_us
+
+
+class EngineHooks(TypedDict, total=False):
+    """Who is told what happens; see ``EventEngine``."""
+
+    trace: Callable[[TraceRecord], None] | None
+    on_deliver: Callable[[int, Deliver], None] | None
+    on_send: Callable[[int, int, Any], None] | None
 
 
 class EventEngine:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.machine import NOBODY
 from vinecast.core.rule import rule
-from vinecast.core.sweep import Mailbox, Phase
+from vinecast.core.sweep import Mail, Mailbox, Phase
 
 FRAME = 12
 """Length, kind and number of the exchange."""
@@ -123,10 +123,8 @@ class ControlMeter:
             self._mail(phase.answers, answers=True)
 
     def _mail(self, mail: Mailbox, answers: bool) -> None:
-        _weigh_mail(
-            mail.peers, mail.count, mail.partner, self._cnt, answers, self._topic_bytes, self._entry_bytes,
-            self.messages, self.weight,
-        )  # fmt: skip
+        topic, entry = self._topic_bytes, self._entry_bytes
+        _weigh_mail(mail.mail, self._cnt, answers, topic, entry, self.messages, self.weight)
 
     def take(self) -> tuple[int, int]:
         """Messages sent and their bytes, all nodes together, since this was last asked."""
@@ -137,9 +135,7 @@ class ControlMeter:
 
 @rule
 def _weigh_mail(
-    peers: NDArray[np.int32],
-    count: NDArray[np.int16],
-    partner: NDArray[np.int32],
+    mail: Mail,
     subscriptions: NDArray[np.int32],
     answers: bool,
     topic_bytes: int,
@@ -148,13 +144,13 @@ def _weigh_mail(
     weight: NDArray[np.int64],
 ) -> None:
     """Requests go from a node to its partner, answers the other way. The count of no answer is negative."""
-    for p in range(partner.size):
-        if partner[p] == NOBODY or count[p] < 0:
+    for p in range(mail.partner.size):
+        if mail.partner[p] == NOBODY or mail.told[p] < 0:
             continue
         heavy = FRAME
-        for i in range(count[p]):
-            heavy += entry + int(subscriptions[peers[p, i]]) * topic_bytes
-        sender, receiver = p, int(partner[p])
+        for i in range(mail.told[p]):
+            heavy += entry + int(subscriptions[mail.peers[p, i]]) * topic_bytes
+        sender, receiver = p, int(mail.partner[p])
         if answers:
             sender, receiver = receiver, sender
         messages[SENT, sender] += 1

@@ -235,10 +235,8 @@ def reach_of(dissemination: Dissemination, profiles: Profiles, expected: NDArray
     tally = np.zeros((len(BY), CLASSES, len(COUNTED)), dtype=np.int64)
     others = np.zeros(3, dtype=np.int64)
     topics = np.zeros((profiles.topic_ids.size, 2), dtype=np.int64)
-    _count_deliveries(
-        dissemination.publisher, dissemination.hops, dissemination.copies, profiles.table,
-        popularity(profiles), expected, tally, others, topics,
-    )  # fmt: skip
+    counted = dissemination._replace(latency_us=None)  # compiled once, with times or without
+    _count_deliveries(counted, profiles.table, popularity(profiles), expected, tally, others, topics)
     hops_max, nodes, missing = others.tolist()
     published = int((dissemination.publisher != NOBODY).sum())
     due, hits = topics[topics[:, 0] > 0].T
@@ -267,9 +265,7 @@ def _latencies_ms(dissemination: Dissemination) -> tuple[float, float, float, fl
 
 @rule
 def _count_deliveries(
-    publisher: NDArray[np.int32],
-    hops: NDArray[np.int16],
-    copies: NDArray[np.uint16],
+    dissemination: Dissemination,
     table: Table,
     subscribers: NDArray[np.int64],
     expected: NDArray[np.bool_],
@@ -278,6 +274,7 @@ def _count_deliveries(
     topics: NDArray[np.int64],
 ) -> None:
     """others: the most hops, nodes expected, nodes that missed one. topics: [topic, (due, hits)]"""
+    publisher, hops, copies = dissemination.publisher, dissemination.hops, dissemination.copies
     for p in range(table.beg.size):
         due, missed = expected[p], False
         of_node = tally[1, _size_class(int(table.cnt[p]))]

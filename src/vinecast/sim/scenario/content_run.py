@@ -257,7 +257,8 @@ class ContentRun:
         found = SYSTEMS[system] if most is None else bounded(SYSTEMS[system], most)
         self.world = EventWorld(
             found, config, seed, self.profiles, EventConfig(timers=timers),
-            Network(network, seed, self.profiles.peers), None, self.meter.message, self.meter.deliver,
+            Network(network, seed, self.profiles.peers), on_send=self.meter.message,
+            on_deliver=self.meter.deliver,
         )  # fmt: skip
 
     def start(self, nodes: Sequence[int] | None = None) -> None:

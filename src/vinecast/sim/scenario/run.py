@@ -179,7 +179,9 @@ def _build_world(
     network = Network(scenario.network, scenario.seed, profiles.peers, rtt_ms)
     on_send = None if watch is None else watch.message
     told = trace if watch is None else _both(watch.meter, trace)
-    return EventWorld(system, config, scenario.seed, profiles, scenario.event, network, told, on_send)
+    return EventWorld(
+        system, config, scenario.seed, profiles, scenario.event, network, trace=told, on_send=on_send
+    )
 
 
 def _both(

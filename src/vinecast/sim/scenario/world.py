@@ -7,18 +7,16 @@ Events are published late in a cycle, when machines with synchronised timers are
 which publishes on the overlay as a cycle left it, sees what they see.
 """
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.arrays.profiles import Profiles, choose_publishers
 from vinecast.core.draws import below_array, purpose, stream, substream_array, unit_array
-from vinecast.core.events import Deliver, Publish
+from vinecast.core.events import Publish
 from vinecast.core.machine import NOBODY
-from vinecast.core.trace import TraceRecord
-from vinecast.sim.engine.engine import EventEngine, SkewedClock
+from vinecast.sim.engine.engine import EngineHooks, EventEngine, SkewedClock
 from vinecast.sim.engine.network import MS_US, Network
 from vinecast.sim.engine.sweep import SweepEngine
 from vinecast.sim.scenario.scenario import EventConfig
@@ -116,9 +114,7 @@ class EventWorld:
         profiles: Profiles,
         event: EventConfig,
         network: Network,
-        trace: Callable[[TraceRecord], None] | None = None,
-        on_send: Callable[[int, int, Any], None] | None = None,
-        on_deliver: Callable[[int, Deliver], None] | None = None,
+        **hooks: Unpack[EngineHooks],
     ) -> None:
         self.cycle = 0
         nodes, machines = profiles.peers, system.machines(config, seed, profiles)
@@ -136,9 +132,7 @@ class EventWorld:
             seed,
             network,
             clocks=self._clock if skewed else None,
-            trace=trace,
-            on_send=on_send,
-            on_deliver=on_deliver,
+            **hooks,
         )
         blank = system.view_of(machines(0))
         self._no_view = np.full_like(blank, NOBODY)

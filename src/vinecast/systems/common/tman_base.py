@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vinecast.core.arrays.profiles import Profiles, row_of
 from vinecast.core.arrays.suspicion import SuspicionMemory
 from vinecast.core.arrays.topic_overlap import TOPICS_MAX, Scratch, make_scratch
-from vinecast.core.arrays.view import Ages, Peers
+from vinecast.core.arrays.view import Ages, Peers, View
 from vinecast.core.config import check
 from vinecast.core.errors import InputError
 from vinecast.core.events import (
@@ -32,6 +32,7 @@ from vinecast.core.events import (
     TimerFired,
     Unsubscribe,
 )
+from vinecast.core.gossip import Host
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.cyclon import Cyclon, CyclonConfig
 from vinecast.protocols.cyclon import machine as cyclon
@@ -98,18 +99,8 @@ class TManBase:
         self._topics = OwnTopics(profiles, me, name)
         self.recent = RecentEvents(config.remembered, config.remember_us, name)
         """Which events came by lately."""
-        self.tman = TMan(
-            config.tman,
-            seed,
-            me,
-            scratch,
-            self._suspicion,
-            self._sample,
-            self._select,
-            config.told_max,
-            config.period_us // 3,
-            self._meet,
-        )
+        host = Host(seed, me, scratch, self._suspicion, config.period_us // 3)
+        self.tman = TMan(config.tman, host, self._sample, self._select, config.told_max, self._meet)
 
     # What a system decides.
 
@@ -192,8 +183,8 @@ class TManBase:
         table = self.profiles.table
         return [peer for peer in self.neighbours() if row_of(table, peer, topic) >= 0]
 
-    def _sample(self) -> tuple[Peers, Ages]:
-        return self.cyclon.peers, self.cyclon.ages
+    def _sample(self) -> View:
+        return View(self.cyclon.peers, self.cyclon.ages)
 
     def _resubscribe(self, change: Callable[[int], list[Effect]], topic: int) -> list[Effect]:
         before = self.profiles.topics_of(self.me).copy()

@@ -13,6 +13,7 @@ from vinecast.core.arrays.profiles import Profiles, place_of
 from vinecast.core.arrays.topic_overlap import Scratch
 from vinecast.core.circle import id_of
 from vinecast.protocols.content_table import WantedRange
+from vinecast.protocols.small_world import LinkChoice
 from vinecast.protocols.small_world.rules import far_from
 from vinecast.systems.vinifera.catalogue import CIRCLE, Catalogue, Content, ContentProfiles
 from vinecast.systems.vinifera.events import ContentConfig, ContentSystem
@@ -57,10 +58,9 @@ class Ferry(ContentSystem):
         super().__init__("ferry", config, seed, me, profiles, scratch, profiles.shared)
 
     def _select(self, count: int) -> int:
-        return select_neighbours(
-            self.me, self.seed, self.config.long_links, 0, count, self._table_size, self.profiles.table,
-            self.shared.ranges, self._scratch,
-        )  # fmt: skip
+        choice = LinkChoice(self.me, self.seed, self.config.long_links)
+        table, ranges = self.profiles.table, self.shared.ranges
+        return select_neighbours(choice, 0, count, self._table_size, table, ranges, self._scratch)
 
     def _wanted(self, number: int) -> WantedRange:
         here = int(self.profiles.place[self.me])

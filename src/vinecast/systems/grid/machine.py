@@ -14,18 +14,18 @@ begins; a sixth later it turns to the slot that it found, when everybody's patte
 Victor begins. What is the present slot is thus settled once a period.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.arrays.regularity import Patterns
 from vinecast.core.arrays.regularity_overlap import in_common
-from vinecast.core.arrays.suspicion import SuspicionMemory
 from vinecast.core.arrays.topic_overlap import Scratch
+from vinecast.core.arrays.view import View
 from vinecast.core.config import check
 from vinecast.core.events import Effect, Event, PeerLost, Received, SetTimer, Start, Stop, TimerFired
+from vinecast.core.gossip import Host
 from vinecast.protocols.cyclon import Cyclon, CyclonConfig
 from vinecast.protocols.cyclon import machine as cyclon
 from vinecast.protocols.regularity import OwnRegularity, RegularityConfig
@@ -64,36 +64,18 @@ class GridService:
     """GRID on one node, above a peer sampling layer.
 
     The application calls ``begin_period`` when a period begins, before anybody looks at the node's profile,
-    and hands over whatever GRID handles. ``on_suspect(peer)`` is told of a partner that did not answer.
+    and hands over whatever GRID handles.
     """
 
     def __init__(
-        self,
-        config: GridConfig,
-        seed: int,
-        me: int,
-        patterns: Patterns,
-        scratch: Scratch,
-        sample: Sample,
-        utility: Utility,
-        on_suspect: Callable[[int], object] = lambda peer: None,
+        self, config: GridConfig, host: Host, patterns: Patterns, sample: Sample, utility: Utility
     ) -> None:
         period_us = config.victor.period_us
         self.config = config
-        self.suspicion = SuspicionMemory()
-        self.own = OwnRegularity(config.regularity, me, patterns, MARKS_APART * period_us)
-        self.victor = Victor(
-            config.victor,
-            seed,
-            me,
-            patterns,
-            scratch,
-            sample,
-            utility,
-            period_us // 3,
-            on_suspect,
-            self.suspicion,
-        )
+        self.suspicion = host.suspicion
+        self.own = OwnRegularity(config.regularity, host.me, patterns, MARKS_APART * period_us)
+        host = replace(host, first_after_us=period_us // 3)
+        self.victor = Victor(config.victor, host, patterns, sample, utility)
 
     @property
     def slot(self) -> int:
@@ -174,11 +156,11 @@ class GridNode:
     ) -> None:
         self.cyclon = Cyclon(config.cyclon, seed, me)
         self.grid = GridService(
-            config.grid, seed, me, patterns, scratch, self._sample, utility or slots_in_common(patterns)
+            config.grid, Host(seed, me, scratch), patterns, self._sample, utility or slots_in_common(patterns)
         )
 
-    def _sample(self) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
-        return self.cyclon.peers, self.cyclon.ages
+    def _sample(self) -> View:
+        return View(self.cyclon.peers, self.cyclon.ages)
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""

@@ -95,22 +95,18 @@ class RingPublication:
     def run(self, divide: Divide) -> Dissemination:
         """Let every event spread."""
         dissemination, delays = self.dissemination, self._delays
+        overlay = ringcast.Overlay(self._links, self._forwarding, self._again)
+        occasion = ringcast.Occasion(self.first_event, self._subscribers)
 
         def evenly(begin: int, end: int, worker: int) -> None:
             ringcast.disseminate_evenly(
-                self._links, self._forwarding, self._again, self.first_event, dissemination.publisher,
-                self._subscribers, self._room.memory_of(worker), dissemination.hops, dissemination.copies,
-                begin, end,
-            )  # fmt: skip
+                overlay, occasion, self._room.memory_of(worker), dissemination, begin, end
+            )
 
         def in_time(begin: int, end: int, worker: int) -> None:
             assert delays is not None
-            assert dissemination.latency_us is not None
-            timed.disseminate_in_time(
-                self._links, delays, self._forwarding, self._again, self.first_event, dissemination.publisher,
-                self._subscribers, self._room.memory_of(worker), self._room.queue_of(worker),
-                dissemination.hops, dissemination.copies, dissemination.latency_us, begin, end,
-            )  # fmt: skip
+            memory, queue = self._room.memory_of(worker), self._room.queue_of(worker)
+            timed.disseminate_in_time(overlay, delays, occasion, memory, queue, dissemination, begin, end)
 
         divide(self.topics, evenly if delays is None else in_time)
         return dissemination

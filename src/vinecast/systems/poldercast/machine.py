@@ -18,7 +18,7 @@ publishers to subscribe; this spares them that). With ``anycast`` it searches fo
 does a subscriber whose ring stays empty (systems/common/anycast).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -46,6 +46,7 @@ from vinecast.core.events import (
     TimerFired,
     Unsubscribe,
 )
+from vinecast.core.gossip import Host
 from vinecast.core.machine import NOBODY, Machine
 from vinecast.core.trace import TraceKind
 from vinecast.protocols.cyclon import Cyclon
@@ -113,28 +114,10 @@ class PolderCast:
         self._suspicion = SuspicionMemory()
         third = config.period_us // 3
         self.cyclon = Cyclon(config.cyclon, seed, me)
-        self.vicinity = Vicinity(
-            config.vicinity,
-            seed,
-            me,
-            profiles,
-            scratch,
-            self._beside_vicinity,
-            third,
-            lambda peer: self.rings.forget(peer),
-            self._suspicion,
-        )
-        self.rings = Rings(
-            config.rings,
-            seed,
-            me,
-            profiles,
-            scratch,
-            self._beside_rings,
-            2 * third,
-            self.vicinity.forget,
-            self._suspicion,
-        )
+        host = Host(seed, me, scratch, self._suspicion, third, lambda peer: self.rings.forget(peer))
+        self.vicinity = Vicinity(config.vicinity, host, profiles, self._beside_vicinity)
+        host = replace(host, first_after_us=2 * third, on_suspect=self.vicinity.forget)
+        self.rings = Rings(config.rings, host, profiles, self._beside_rings)
         self.anycast = None
         if config.anycast.on:
             self.anycast = Anycast(config.anycast, seed, me, profiles, self._sample, self._knows, config.most)

@@ -24,10 +24,12 @@ from vinecast.core.arrays.profiles import GAPS_UNKNOWN, Profiles
 from vinecast.core.arrays.regularity import Grid, Patterns
 from vinecast.core.arrays.regularity_overlap import REGULAR_TOPICS_MAX, score_regular
 from vinecast.core.arrays.topic_overlap import Scratch, begin_gathering, gather, leave_out
+from vinecast.core.arrays.view import View
 from vinecast.core.config import check
 from vinecast.core.draws import SEED_MAX
 from vinecast.core.errors import InputError
 from vinecast.core.events import Count, Effect, Event, PeerLost, Received, Send, Start, Stop, TimerFired
+from vinecast.core.gossip import Host
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.cyclon import machine as cyclon
 from vinecast.protocols.ringcast import rules as ringcast
@@ -96,25 +98,14 @@ class PolderCastRegular(PolderCast):
         self._candidates = np.empty(scratch.peers.size, dtype=np.int32)
         self.grid = GridService(
             config.grid,
-            seed,
-            me,
+            Host(seed, me, scratch, on_suspect=lambda peer: self.regular.forget(peer)),
             shared.patterns,
-            scratch,
-            lambda: (self.cyclon.peers, self.cyclon.ages),
+            lambda: View(self.cyclon.peers, self.cyclon.ages),
             self._utility,
-            lambda peer: self.regular.forget(peer),
         )
-        self.regular = RingsRegular(
-            config.regular,
-            seed,
-            me,
-            shared,
-            scratch,
-            self._beside_regular,
-            2 * (config.period_us // 3),
-            self.grid.victor.forget,
-            self.grid.suspicion,
-        )
+        after_us, forget = 2 * (config.period_us // 3), self.grid.victor.forget
+        host = Host(seed, me, scratch, self.grid.suspicion, after_us, forget)
+        self.regular = RingsRegular(config.regular, host, shared, self._beside_regular)
 
     @staticmethod
     def _check_topics(topics: int) -> None:

@@ -10,6 +10,7 @@ and it costs them an exchange a cycle and as many neighbours again (S4 §6.7.2);
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +18,12 @@ from numpy.typing import NDArray
 from vinecast.core.arrays.profiles import GAPS_UNKNOWN, Profiles, Table
 from vinecast.core.arrays.regularity import Patterns
 from vinecast.core.arrays.ring_places import Ages, Peers
-from vinecast.core.arrays.suspicion import SuspicionMemory
-from vinecast.core.arrays.topic_overlap import Scratch
+from vinecast.core.arrays.view import View
 from vinecast.core.draws import SEED_MAX, purpose, substream
-from vinecast.core.events import Effect, Event, Received, Send, SetTimer, TimerFired
+from vinecast.core.events import Effect
+from vinecast.core.gossip import Host
 from vinecast.core.machine import NOBODY
-from vinecast.protocols.rings import Rings, RingsAnswer, RingsConfig, RingsRequest
-from vinecast.protocols.rings import machine as rings
+from vinecast.protocols.rings import Rings, RingsConfig
 from vinecast.protocols.rings import rules as ring_rules
 from vinecast.protocols.rings_regular import TIMER, RegularAnswer, RegularRequest, rules
 
@@ -97,31 +97,14 @@ class RingsRegular(Rings):
     the node is regular, and none of them while it is not. stored, stored_ages: [topic of mine, slot, place].
     """
 
+    request, answer, timer = RegularRequest, RegularAnswer, TIMER
+
     def __init__(
-        self,
-        config: RingsConfig,
-        seed: int,
-        me: int,
-        shared: RegularProfiles,
-        scratch: Scratch,
-        others: Callable[[int], int],
-        first_after_us: int,
-        on_suspect: Callable[[int], object],
-        suspicion: SuspicionMemory,
+        self, config: RingsConfig, host: Host, shared: RegularProfiles, others: Callable[[int], int]
     ) -> None:
         self._view = _SlotProfiles(shared)
         self._shared = shared
-        super().__init__(
-            config,
-            regular_seed(seed),
-            me,
-            self._view,
-            scratch,
-            others,
-            first_after_us,
-            on_suspect,
-            suspicion,
-        )
+        super().__init__(config, replace(host, seed=regular_seed(host.seed)), self._view, others)
         self.slot = -1
         self.rows, self.row_ages = self.peers, self.ages
         shape = self.rows.shape[0], shared.patterns.regular.shape[1], config.size
@@ -129,32 +112,13 @@ class RingsRegular(Rings):
         self.stored_ages: Ages = np.zeros(shape, dtype=np.uint16)
         self._use(False)
 
-    def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``: what Rings does, under other names."""
-        match event:
-            case Received(sender, RegularRequest(cycle, peers, ages)):
-                event = Received(sender, RingsRequest(cycle, peers, ages))
-            case Received(sender, RegularAnswer(cycle, peers, ages)):
-                event = Received(sender, RingsAnswer(cycle, peers, ages))
-            case TimerFired(name) if name == TIMER:
-                event = TimerFired(rings.TIMER)
-        return [_renamed(effect) for effect in super().handle(event, now_us)]
-
     def turn_to(self, slot: int, is_regular: bool) -> None:
         """The node is in this slot, and regular in it or not; it says how its rings stand."""
         shared = self._shared
         if slot != self.slot:
-            rules.change_slots(
-                self.me,
-                self.rows,
-                self.row_ages,
-                self.stored,
-                self.stored_ages,
-                self.slot,
-                slot,
-                shared.table,
-                shared.patterns.regular,
-            )
+            rows, stored = View(self.rows, self.row_ages), View(self.stored, self.stored_ages)
+            table, regular = shared.table, shared.patterns.regular
+            rules.change_slots(self.me, rows, stored, self.slot, slot, table, regular)
         if slot != self.slot or is_regular != self._is_regular:
             self.lost = True
         self.slot = self._view.slot = slot
@@ -167,11 +131,11 @@ class RingsRegular(Rings):
         if not others:
             own: Peers = self.rows[row]
             return own
-        peers, ages = self.rows[row][None].copy(), self.row_ages[row][None].copy()
+        rows = View(self.rows[row][None].copy(), self.row_ages[row][None].copy())
         table, regular = self._shared.table, self._shared.patterns.regular
         for slot in others:
-            rules.add_slot(self.me, peers, ages, self.stored[row][None], slot, table, regular)
-        both: Peers = peers[0]
+            rules.add_slot(self.me, rows, self.stored[row][None], slot, table, regular)
+        both: Peers = rows.peers[0]
         return both
 
     def forget(self, peer: int) -> None:
@@ -211,15 +175,3 @@ class RingsRegular(Rings):
         if self.partner != NOBODY:
             rules.put_back(self.me, self.partner, self.peers, self.ages, self.profiles.table)
         return effects
-
-
-def _renamed(effect: Effect) -> Effect:
-    match effect:
-        case Send(to, RingsRequest(cycle, peers, ages)):
-            return Send(to, RegularRequest(cycle, peers, ages))
-        case Send(to, RingsAnswer(cycle, peers, ages)):
-            return Send(to, RegularAnswer(cycle, peers, ages))
-        case SetTimer(_, after_us):
-            return SetTimer(TIMER, after_us)
-        case _:
-            return effect

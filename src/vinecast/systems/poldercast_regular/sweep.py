@@ -20,7 +20,7 @@ from vinecast.core.arrays.suspicion import make_suspicion
 from vinecast.core.arrays.topic_overlap import Scratch
 from vinecast.core.arrays.view import View
 from vinecast.core.errors import Bug, InputError
-from vinecast.core.exchange import exchange_phases, group_requests
+from vinecast.core.exchange import exchange_phases
 from vinecast.core.machine import NOBODY
 from vinecast.core.sweep import Mailbox, Phase
 from vinecast.protocols.regularity.sweep import RegularitySweep
@@ -28,7 +28,7 @@ from vinecast.protocols.ringcast.sweep import Again, Forwarding, RingLinks
 from vinecast.protocols.rings import sweep as rings
 from vinecast.protocols.rings_regular import sweep as slots
 from vinecast.protocols.victor import sweep as victor
-from vinecast.protocols.victor.rules import make_buckets
+from vinecast.protocols.victor.rules import Scores, make_buckets
 from vinecast.systems.grid.machine import MARKS_APART
 from vinecast.systems.poldercast.sweep import Nodes, PolderCastSweep
 from vinecast.systems.poldercast_regular.machine import PolderCastRegularConfig, slots_around
@@ -93,7 +93,7 @@ class PolderCastRegularSweep(PolderCastSweep):
         self._heard = np.zeros(nodes, dtype=np.bool_)
         self._regular_seed = regular_seed(seed)
         self._regular_mail = Mailbox(nodes, max(config.grid.victor.gossip_size, config.regular.gossip_size))
-        self._rooms: list[victor.VictorMemory] = []
+        self._scores: list[Scores] = []
         self._cycles = 0
 
     def _take_over(self, below: PolderCastSweep) -> None:
@@ -128,7 +128,7 @@ class PolderCastRegularSweep(PolderCastSweep):
         for p in nodes[silent].tolist():
             self._drop_silent_regular(self.victor_silent, p, p + 1)
             self._drop_silent_regular(self.regular_silent, p, p + 1)
-            victor.remove_silent(self._views, self.regular_silent, p, p + 1)
+            victor.remove_silent(self._victor(0), self.regular_silent, p, p + 1)
         self.victor_silent[nodes] = self.regular_silent[nodes] = NOBODY
         self.grid_suspicion.peers[nodes] = NOBODY
         self.regularity.start(nodes, self._cycles * self.config.period_us)
@@ -163,16 +163,9 @@ class PolderCastRegularSweep(PolderCastSweep):
     def scratch_of(self, worker: int) -> Scratch:
         """See ``PolderCastSweep``."""
         scratch = super().scratch_of(worker)
-        while len(self._rooms) <= worker:
-            self._rooms.append(victor.make_room(self._scratches[len(self._rooms)]))
+        while len(self._scores) <= worker:
+            self._scores.append(np.zeros(scratch.peers.size, dtype=np.uint64))
         return scratch
-
-    @property
-    def _views(self) -> victor.Views:
-        return victor.Views(
-            self.victor_peers, self.victor_ages, self.cyclon.peers, self.cyclon.ages, self.patterns.regular,
-            self.patterns.packed, self.grid_suspicion, self.online, self.cyclon.cycles,
-        )  # fmt: skip
 
     # The clock, the log, the slots.
 
@@ -190,22 +183,30 @@ class PolderCastRegularSweep(PolderCastSweep):
         self._cnt_now[some] = np.where(regular[some, slot], self.table.cnt[some], 0)
         sample = self.cyclon.peers[some]
         self._sample[some] = np.where(regular[sample, slot], sample, NOBODY)
-        slots.enter_slot(
-            self.regular_peers, self.regular_ages, self.stored, self.stored_ages, self.slot_of, slot,
-            self.used, self.regular_lost, self.online, self._all_topics, regular, begin, end,
-        )  # fmt: skip
-        victor.enter_slot(
-            self._views, self.buckets, self.slot_of, self.rounds, slot, self.regularity.round, self.seed,
-            self.config.vicinity.wanted, self._all_topics, self._rooms[worker], begin, end,
-        )  # fmt: skip
+        slots.enter_slot(self._slot_rows, self.slot_of, slot, begin, end)
+        layer, cycle_number = self._victor(worker), self.regularity.round
+        victor.enter_slot(layer, self.slot_of, self.rounds, cycle_number, begin, end)
 
     def _tell(self, begin: int, end: int, worker: int) -> None:
         rings.publish_coverage(self.regular_peers, self._regular_topics, self.online, self._heard, begin, end)
 
     # The layers.
 
-    def _sort_regular_mail(self, begin: int, end: int, worker: int) -> None:
-        group_requests(self._regular_mail.partner, self._regular_mail.start, self._regular_mail.initiator)
+    @property
+    def _slot_rows(self) -> slots.RegularLayer:
+        return slots.RegularLayer(
+            View(self.regular_peers, self.regular_ages), View(self.stored, self.stored_ages), self.used,
+            self.regular_lost, self.online, self._all_topics, self.patterns.regular,
+        )  # fmt: skip
+
+    def _victor(self, worker: int) -> victor.VictorLayer:
+        config, scratch = self.config, self.scratch_of(worker)
+        return victor.VictorLayer(
+            View(self.victor_peers, self.victor_ages), self.buckets, self.cyclon.view, self.patterns.regular,
+            self.patterns.packed, self.grid_suspicion, self.victor_silent, self.online, self.cyclon.cycles,
+            self.regularity.slot, self.seed, config.vicinity.wanted, config.grid.victor.gossip_size,
+            self._all_topics, scratch, self._scores[worker],
+        )  # fmt: skip
 
     def _regular_rings(self, worker: int) -> rings.RingsLayer:
         config, scratch = self.config.regular, self.scratch_of(worker)
@@ -221,35 +222,10 @@ class PolderCastRegularSweep(PolderCastSweep):
         rings.drop_silent(layer, silent, begin, end)
 
     def _victor_phases(self) -> tuple[Phase, ...]:
-        gossip_size, mail = self.config.grid.victor.gossip_size, self._regular_mail
-        wanted = self.config.vicinity.wanted
-
-        def request(begin: int, end: int, worker: int) -> None:
+        def before(begin: int, end: int, worker: int) -> None:
             self._drop_silent_regular(self.victor_silent, begin, end, worker)
-            victor.prepare_requests(
-                self._views, self.buckets, self.regularity.slot, self.seed, wanted, gossip_size,
-                self._all_topics, self._rooms[worker], mail.peers, mail.ages, mail.count, mail.partner,
-                self.victor_silent, begin, end,
-            )  # fmt: skip
 
-        def answer(begin: int, end: int, worker: int) -> None:
-            victor.answer_requests(
-                self._views, self.regularity.slot, self.seed, wanted, gossip_size, self._all_topics,
-                self._rooms[worker], mail.peers, mail.ages, mail.count, mail.start, mail.initiator,
-                begin, end,
-            )  # fmt: skip
-
-        def merge(begin: int, end: int, worker: int) -> None:
-            victor.merge_answers(
-                self._views, self.regularity.slot, self.seed, wanted, self._all_topics, self._rooms[worker],
-                mail.peers, mail.ages, mail.count, mail.partner, self.victor_silent, begin, end,
-            )  # fmt: skip
-
-        sort = Phase("victor: sort mail", self._sort_regular_mail, divisible=False)
-        return (
-            Phase("victor: request", request, requests=mail), sort,
-            Phase("victor: answer", answer, answers=mail), Phase("victor: merge", merge),
-        )  # fmt: skip
+        return exchange_phases("victor: ", victor.PASSES, self._victor, self._regular_mail, before)
 
     def _regular_phases(self) -> tuple[Phase, ...]:
         mail = self._regular_mail
@@ -258,12 +234,11 @@ class PolderCastRegularSweep(PolderCastSweep):
             late_us = self.now_us + 2 * (self.config.period_us // 3)
             self.regularity.mark_still_on(self.online, late_us, begin, end)
             self._drop_silent_regular(self.regular_silent, begin, end, worker)
-            victor.remove_silent(self._views, self.regular_silent, begin, end)
+            victor.remove_silent(self._victor(worker), self.regular_silent, begin, end)
 
         def after(begin: int, end: int, worker: int) -> None:
-            slots.put_back(
-                mail.partner, self.regular_peers, self.regular_ages, self._regular_topics, begin, end
-            )
+            rows = View(self.regular_peers, self.regular_ages)
+            slots.put_back(mail.partner, rows, self._regular_topics, begin, end)
 
         layer, passes = self._regular_rings, rings.PASSES
         return exchange_phases("regular rings: ", passes, layer, mail, before, after)
@@ -279,11 +254,10 @@ class PolderCastRegularSweep(PolderCastSweep):
         regular: NDArray[np.bool_] = np.any(self.patterns.regular[:, [slot, *others]], axis=1)
         ring = self.regular_peers
         if others:
-            ring, ages = self.regular_peers.copy(), self.regular_ages.copy()
+            ring = self.regular_peers.copy()
+            copies = self._slot_rows._replace(rows=View(ring, self.regular_ages.copy()))
             for other in others:
-                slots.add_slot(
-                    ring, ages, self.stored, other, self.online, self._all_topics, self.patterns.regular
-                )
+                slots.add_slot(copies, other)
         sample = np.where(regular[self.cyclon.peers], self.cyclon.peers, NOBODY).astype(np.int32)
         again = Forwarding(self._regular_seed, forwarding.fanout, False, forwarding.stand_by)
         return Again(RingLinks(ring, self.victor_peers, sample, links.online), again, regular)

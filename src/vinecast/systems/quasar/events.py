@@ -18,6 +18,7 @@ from vinecast.protocols.directed_walk.sweep import (
     SENT,
     UNKNOWN,
     Copies,
+    Departure,
     Field,
     Sight,
     Tally,
@@ -63,7 +64,7 @@ def publish(
     place = members.place_of[publisher]
     if place >= 0:
         members.hops[place] = 0
-    made = set_out(publisher, message, -1, walking.branching, field, walking, copies, 0, 0, 0)
+    made = set_out(publisher, message, -1, walking.branching, field, walking, copies, Departure(0, 0, 0))
     ahead, hop = made, 0
     while ahead > 0:
         hop += 1
@@ -85,7 +86,8 @@ def publish(
                 tally[AGAIN] += 1
                 continue
             members.hops[place] = hop
-            sent = set_out(node, message, copy, walking.branching, field, walking, copies, made, 1, found)
+            where = Departure(made, 1, found)
+            sent = set_out(node, message, copy, walking.branching, field, walking, copies, where)
             made += sent
             found += sent
         ahead = found
@@ -119,7 +121,8 @@ def poll(
         for j in range(known):
             copies.negative[place, j] = members.asked[place, j]
         copies.known[place] = known
-        ahead += set_out(node, message, place, 1, field, walking, copies, place, 0, ahead)
+        where = Departure(place, 0, ahead)
+        ahead += set_out(node, message, place, 1, field, walking, copies, where)
     while ahead > 0:
         hop += 1
         in_order(copies, 0, ahead)

@@ -35,21 +35,24 @@ def grow_forest(profiles: Profiles, leafs: Peers, tables: Peers) -> Forest:
     pool = pool[np.lexsort((owner[pool], profiles.topics[pool]))]
     begin = np.searchsorted(profiles.topics[pool], np.arange(topics + 1))
     place = np.full(nodes, NOBODY, dtype=np.int32)
-    members, parent = np.empty(nodes, dtype=np.int32), np.empty(nodes, dtype=np.int32)
-    depth, travels = np.empty(nodes, dtype=np.int16), np.empty(nodes, dtype=np.bool_)
+    tree = pastry.WayTree(
+        np.empty(nodes, dtype=np.int32),
+        np.empty(nodes, dtype=np.int32),
+        np.empty(nodes, dtype=np.int16),
+        np.empty(nodes, dtype=np.bool_),
+    )
+    routes = pastry.Routes(profiles.ids, leafs, tables)
     start = np.zeros(topics + 1, dtype=np.int64)
     trees: list[tuple[NDArray[np.generic], ...]] = []
     for topic in range(topics):
         subscribers = owner[pool[begin[topic] : begin[topic + 1]]]
         key = profiles.topic_ids[topic]
-        count = pastry.unite_ways(
-            profiles.ids, leafs, tables, key, subscribers, place, members, parent, depth, travels
-        )
+        count = pastry.unite_ways(routes, key, subscribers, place, tree)
         if count < 0:
             raise Bug(f"a way to topic {topic} did not end")
         start[topic + 1] = start[topic] + count
-        above = np.where(parent[:count] == NOBODY, NOBODY, parent[:count] + start[topic])
-        trees.append((members[:count].copy(), above, depth[:count].copy(), travels[:count].copy()))
+        members, parent, depth, travels = (column[:count].copy() for column in tree)
+        trees.append((members, np.where(parent == NOBODY, NOBODY, parent + start[topic]), depth, travels))
     joined = [np.concatenate(column) for column in zip(*trees, strict=True)]
     return Forest(start, *joined)
 
@@ -59,7 +62,7 @@ def measure_detours(profiles: Profiles, leafs: Peers, tables: Peers, forest: For
     hops = np.zeros(forest.nodes.size, dtype=np.int16)
     relayed = np.zeros((2, profiles.peers), dtype=np.int64)
     pastry.follow_links(
-        profiles.ids, leafs, tables, forest.nodes, forest.parent, forest.subscribed, forest.start,
-        np.zeros(profiles.peers, dtype=np.bool_), hops, relayed,
+        pastry.Routes(profiles.ids, leafs, tables), forest.nodes, forest.parent, forest.subscribed,
+        forest.start, np.zeros(profiles.peers, dtype=np.bool_), hops, relayed,
     )  # fmt: skip
     return Detours(hops, relayed)

@@ -172,16 +172,14 @@ def search(topic: int, publisher: int, links: TManLinks, memory: TManMemory) -> 
 def disseminate_events(
     links: TManLinks,
     subscribers: Subscribers,
-    publisher: NDArray[np.int32],
     events: NDArray[np.int64],
     memory: TManMemory,
-    hops: NDArray[np.int16],
-    copies: NDArray[np.uint16],
+    dissemination: Dissemination,
     begin: int,
     end: int,
 ) -> None:
-    """One event for each of topics begin … end−1. events: [topic], how many it stands for in the traffic;
-    hops, copies: [pool]"""
+    """One event for each of topics begin … end−1. events: [topic], how many it stands for in the traffic"""
+    publisher, hops, copies = dissemination.publisher, dissemination.hops, dissemination.copies
     for topic in range(begin, end):
         if publisher[topic] == NOBODY:
             continue
@@ -251,10 +249,10 @@ class TManPublication:
         def work(begin: int, end: int, worker: int) -> None:
             if worker not in self._memory:
                 self._memory[worker] = make_memory(self._nodes, self._room)
+            memory = self._memory[worker]
             disseminate_events(
-                self._links, self._subscribers, dissemination.publisher, self._events, self._memory[worker],
-                dissemination.hops, dissemination.copies, begin, end,
-            )  # fmt: skip
+                self._links, self._subscribers, self._events, memory, dissemination, begin, end
+            )
 
         divide(self.topics, work)
         return dissemination

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from vinecast.core.arrays.profiles import Subscribers, Table
 from vinecast.core.arrays.suspicion import Suspicion
 from vinecast.core.arrays.topic_overlap import Scratch, begin_gathering, gather, gather_one
-from vinecast.core.arrays.view import Ages, Peers
+from vinecast.core.arrays.view import Ages, Peers, View
+from vinecast.core.exchange import Turn, make_passes
 from vinecast.core.machine import NOBODY
-from vinecast.core.rule import rule
-from vinecast.core.sweep import UNANSWERED
-from vinecast.protocols.gateway import Proposed, propose
-from vinecast.protocols.small_world import meet, next_hop
+from vinecast.core.rule import inner_rule, rule
+from vinecast.protocols.gateway import Basis, Proposed, propose
+from vinecast.protocols.small_world import LinkChoice, meet, next_hop
 from vinecast.protocols.tman import rules as tman
 from vinecast.systems.opt.rules import select_covering
 from vinecast.systems.vitis.rules import Weights, estimate_rates, select_neighbours
@@ -60,15 +60,28 @@ class Choice(NamedTuple):
     """Of topics, for Vitis."""
 
 
-class TManMail(NamedTuple):
-    """The arrays of a ``core.sweep.Mailbox``."""
+class TManLayer(NamedTuple):
+    """Everybody's T-Man, and one thread's working memory."""
 
-    peers: Peers
-    ages: Ages
-    told: NDArray[np.int16]
-    partner: Peers
-    start: NDArray[np.int32]
-    initiator: NDArray[np.int32]
+    tables: Tables
+    choice: Choice
+    suspicion: Suspicion
+    online: Online
+    cycles: Counts
+    """[node]"""
+    seed: int
+    news_max: int
+    table: Table
+    scratch: Scratch
+
+
+class Rates(NamedTuple):
+    """How much everybody sees of its topics."""
+
+    rate: NDArray[np.int64]
+    """[pool], in parts of ``SCALE`` an event a cycle"""
+    seen: NDArray[np.int64]
+    """[pool], events of this cycle"""
 
 
 class Fans(NamedTuple):
@@ -96,25 +109,10 @@ class Paths(NamedTuple):
 
 
 @rule
-def select(choice: Choice, me: int, seed: int, count: int, most: int, table: Table, scratch: Scratch) -> int:
-    """See the machines' ``_select``."""
-    if choice.coverage > 0:
-        return select_covering(me, choice.coverage, count, most, table, scratch)
-    return select_neighbours(me, seed, choice.long_links, count, most, table, choice.weights, scratch)
-
-
-@rule
 def refresh(
-    online: Online,
-    mine: Proposed,
-    said: Proposed,
-    rate: NDArray[np.int64],
-    seen: NDArray[np.int64],
-    weights: Weights,
-    table: Table,
-    begin: int,
-    end: int,
-) -> None:
+    online: Online, mine: Proposed, said: Proposed, rates: Rates, weights: Weights, table: Table,
+    begin: int, end: int,
+) -> None:  # fmt: skip
     """Everyone says in its profile whom it proposes, and what its topics weigh."""
     for p in range(begin, end):
         if not online[p]:
@@ -124,149 +122,76 @@ def refresh(
             said.gateway[row], said.parent[row], said.hops[row] = (
                 mine.gateway[row], mine.parent[row], mine.hops[row],
             )  # fmt: skip
-        weights.total[p] = estimate_rates(rate, seen, weights.weight, first, last)
+        weights.total[p] = estimate_rates(rates.rate, rates.seen, weights.weight, first, last)
 
 
 @rule
-def prepare_requests(
-    tables: Tables,
-    suspicion: Suspicion,
-    online: Online,
-    cycles: Counts,
-    seed: int,
-    news_max: int,
-    scratch: Scratch,
-    mail: TManMail,
-    begin: int,
-    end: int,
-) -> None:
-    """Everyone asks a random neighbour, and tells it all it knows."""
-    for p in range(begin, end):
-        mail.partner[p] = NOBODY
-        if not online[p]:
-            continue
-        cycle = int(cycles[p])
-        partner = tman.choose_partner(seed, cycle, p, tables.peers[p], tables.sample_peers[p])
-        mail.partner[p] = partner
-        if partner != NOBODY:
-            count = gather_known(p, tables, suspicion, cycle, scratch)
-            mail.told[p] = tman.write_known(p, count, news_max, scratch, mail.peers[p], mail.ages[p])
-
-
-@rule
-def gather_known(p: int, tables: Tables, suspicion: Suspicion, cycle: int, scratch: Scratch) -> int:
+def gather_known(layer: TManLayer, p: int) -> int:
     """What a node knows, as candidates; how many."""
-    return tman.gather_known(
-        p, tables.peers[p], tables.ages[p], tables.sample_peers[p], tables.sample_ages[p], tables.met[p],
-        tables.met_ages[p], suspicion, p, cycle, scratch,
-    )  # fmt: skip
+    tables, cycle = layer.tables, int(layer.cycles[p])
+    near, sample = View(tables.peers[p], tables.ages[p]), View(tables.sample_peers[p], tables.sample_ages[p])
+    met = View(tables.met[p], tables.met_ages[p])
+    return tman.gather_known(p, near, sample, met, layer.suspicion, p, cycle, layer.scratch)
+
+
+@inner_rule
+def ask(layer: TManLayer, p: int, out: View) -> tuple[int, int]:
+    """Ask a random neighbour, and tell it all that is known."""
+    tables, cycle = layer.tables, int(layer.cycles[p])
+    partner = tman.choose_partner(layer.seed, cycle, p, tables.peers[p], tables.sample_peers[p])
+    if partner == NOBODY:
+        return partner, 0
+    count = gather_known(layer, p)
+    return partner, tman.write_known(p, count, layer.news_max, layer.scratch, out.peers, out.ages)
 
 
 @rule
-def merge(
-    p: int,
-    sender: int,
-    new_peers: Peers,
-    new_ages: Ages,
-    choice: Choice,
-    tables: Tables,
-    suspicion: Suspicion,
-    cycle: int,
-    seed: int,
-    news_max: int,
-    table: Table,
-    scratch: Scratch,
-) -> None:
+def merge(layer: TManLayer, turn: Turn, told: View) -> None:
     """Choose a node's table anew from what it knows and was told."""
-    peers, ages, missed = tables.peers[p], tables.ages[p], tables.missed[p]
+    p, sender, choice, scratch, suspicion = turn.me, turn.target, layer.choice, layer.scratch, layer.suspicion
+    peers, ages, missed = layer.tables.peers[p], layer.tables.ages[p], layer.tables.missed[p]
     tman.hear_from(peers, ages, missed, sender, suspicion, p)
-    count = gather_known(p, tables, suspicion, cycle, scratch)
-    count = tman.gather_told(sender, new_peers, new_ages, news_max, suspicion, p, cycle, count, scratch)
-    found = select(choice, p, seed, count, peers.size, table, scratch)
+    count, cycle = gather_known(layer, p), int(layer.cycles[p])
+    count = tman.gather_told(sender, told, layer.news_max, suspicion, p, cycle, count, scratch)
+    if choice.coverage > 0:
+        found = select_covering(p, choice.coverage, count, peers.size, layer.table, scratch)
+    else:
+        links = LinkChoice(p, layer.seed, choice.long_links)
+        found = select_neighbours(links, count, peers.size, layer.table, choice.weights, scratch)
     tman.keep(peers, ages, missed, scratch, found)
 
 
-@rule
-def answer_requests(
-    choice: Choice,
-    tables: Tables,
-    suspicion: Suspicion,
-    online: Online,
-    cycles: Counts,
-    seed: int,
-    news_max: int,
-    table: Table,
-    scratch: Scratch,
-    mail: TManMail,
-    begin: int,
-    end: int,
-) -> None:
-    """Everyone answers those who asked it, in ascending order of their numbers."""
-    given_peers = np.empty(mail.peers.shape[1], np.int32)
-    given_ages = np.empty(mail.peers.shape[1], np.uint16)
-    for q in range(begin, end):
-        for i in range(mail.start[q], mail.start[q + 1]):
-            p = int(mail.initiator[i])
-            if not online[q]:
-                mail.told[p] = UNANSWERED
-                continue
-            cycle, told = int(cycles[q]), int(mail.told[p])
-            count = gather_known(q, tables, suspicion, cycle, scratch)
-            given = tman.write_known(q, count, news_max, scratch, given_peers, given_ages)
-            merge(
-                q, p, mail.peers[p, :told], mail.ages[p, :told], choice, tables, suspicion, cycle, seed,
-                news_max, table, scratch,
-            )  # fmt: skip
-            for j in range(given):
-                mail.peers[p, j], mail.ages[p, j] = given_peers[j], given_ages[j]
-            mail.told[p] = given
+@inner_rule
+def answer(layer: TManLayer, turn: Turn, asking: Peers, told: View, out: View) -> int:
+    """Tell the one who asks all that is known."""
+    q = turn.me
+    count = gather_known(layer, q)
+    given = tman.write_known(q, count, layer.news_max, layer.scratch, out.peers, out.ages)
+    merge(layer, turn, told)
+    return given
+
+
+PASSES = make_passes("tman", ask, answer, merge)
 
 
 @rule
-def merge_answers(
-    choice: Choice,
-    tables: Tables,
-    suspicion: Suspicion,
-    cycles: Counts,
-    seed: int,
-    news_max: int,
-    table: Table,
-    scratch: Scratch,
-    mail: TManMail,
-    begin: int,
-    end: int,
-) -> None:
-    """Everyone merges the answer it got."""
-    for p in range(begin, end):
-        told = int(mail.told[p])
-        if mail.partner[p] != NOBODY and told != UNANSWERED:
-            merge(
-                p, int(mail.partner[p]), mail.peers[p, :told], mail.ages[p, :told], choice, tables, suspicion,
-                int(cycles[p]), seed, news_max, table, scratch,
-            )  # fmt: skip
-
-
-@rule
-def drop_stale(
-    tables: Tables, suspicion: Suspicion, online: Online, cycles: Counts, threshold: int, begin: int, end: int
-) -> None:
+def drop_stale(layer: TManLayer, threshold: int, begin: int, end: int) -> None:
     """Everyone drops who was silent for too long, and sends its profile to the others."""
+    tables, suspicion = layer.tables, layer.suspicion
     for p in range(begin, end):
-        if online[p]:
-            tman.drop_stale(
-                tables.peers[p], tables.ages[p], tables.missed[p], threshold, suspicion, p, int(cycles[p])
-            )
+        if layer.online[p]:
+            peers, ages, missed = tables.peers[p], tables.ages[p], tables.missed[p]
+            tman.drop_stale(peers, ages, missed, threshold, suspicion, p, int(layer.cycles[p]))
             for slot in range(tables.peers.shape[1]):
                 tables.told_before[p, slot] = tables.told[p, slot]
                 tables.told[p, slot] = tables.peers[p, slot]
-            tman.offer(
-                tables.peers[p], tables.ages[p], tables.missed[p], tables.offered[p], tables.offered_ages[p]
-            )
+            tman.offer(peers, ages, missed, tables.offered[p], tables.offered_ages[p])
 
 
 @rule
-def introduce(tables: Tables, online: Online, table: Table, introduces: bool, begin: int, end: int) -> None:
+def introduce(layer: TManLayer, introduces: bool, begin: int, end: int) -> None:
     """Everyone is introduced by its neighbours to the nearest on the ring that they know."""
+    tables, online, table = layer.tables, layer.online, layer.table
     for p in range(begin, end):
         if not online[p]:
             continue
@@ -305,10 +230,9 @@ def list_fans(peers: Peers, online: Online, start: NDArray[np.int64], node: NDAr
 
 
 @rule
-def hear_profiles(
-    tables: Tables, suspicion: Suspicion, online: Online, fans: Fans, begin: int, end: int
-) -> None:
+def hear_profiles(layer: TManLayer, fans: Fans, begin: int, end: int) -> None:
     """Everyone hears from its fans, and from those in its table that are there to answer."""
+    tables, online, suspicion = layer.tables, layer.online, layer.suspicion
     for p in range(begin, end):
         if not online[p]:
             continue
@@ -322,22 +246,12 @@ def hear_profiles(
 
 @rule
 def propose_gateways(
-    tables: Tables,
-    fans: Fans,
-    online: Online,
-    came: Counts,
-    hops_max: int,
-    table: Table,
-    topic_place: NDArray[np.int32],
-    said: Proposed,
-    scratch: Scratch,
-    mine: Proposed,
-    begin: int,
-    end: int,
+    layer: TManLayer, basis: Basis, mine: Proposed, fans: Fans, came: Counts, begin: int, end: int
 ) -> None:
     """Everyone revises its proposals. fans: of the last cycle; came: [node], the cycle of its last start"""
+    tables, scratch, table = layer.tables, layer.scratch, layer.table
     for p in range(begin, end):
-        if not online[p]:
+        if not layer.online[p]:
             continue
         count = begin_gathering(scratch)
         scratch.seen[p] = scratch.stamp[0]
@@ -346,47 +260,38 @@ def propose_gateways(
         if came[p] <= fans.cycle:
             for i in range(fans.start[p], fans.start[p + 1]):
                 count = gather_one(scratch, count, int(fans.node[i]), 0)
-        propose(p, count, hops_max, table, topic_place, said, scratch, mine, int(table.beg[p]))
+        propose(p, count, basis, table, scratch, mine, int(table.beg[p]))
 
 
 @rule
 def look_up(
-    tables: Tables,
-    online: Online,
-    gateway: Peers,
-    all_ask: bool,
-    subscribers: Subscribers,
-    table: Table,
-    topic_place: NDArray[np.int32],
-    asked_by: NDArray[np.int64],
-    start: NDArray[np.int64],
-    node: NDArray[np.int32],
-    asked: NDArray[np.int32],
-) -> bool:
+    layer: TManLayer, gateway: Peers, all_ask: bool, subscribers: Subscribers, topic_place: Peers,
+    asked_by: NDArray[np.int64], paths: Paths,
+) -> bool:  # fmt: skip
     """The relay paths of all topics; whether there was room for them.
 
-    gateway: [pool]; asked_by: [node], −1; left so again
+    gateway: [pool]; topic_place: [topic]; asked_by: [node], −1; left so again
     """
-    used = 0
+    online, used = layer.online, 0
     for topic in range(topic_place.size):
-        start[topic] = used
+        paths.start[topic] = used
         for i in range(subscribers.start[topic], subscribers.start[topic + 1]):
             at = int(subscribers.node[i])
             if not online[at] or not (all_ask or gateway[subscribers.row[i]] == at):
                 continue
             while asked_by[at] != topic:
                 asked_by[at] = topic
-                peer = next_hop(at, int(topic_place[topic]), tables.peers[at], table)
+                peer = next_hop(at, int(topic_place[topic]), layer.tables.peers[at], layer.table)
                 if peer == NOBODY:
                     break
-                if used == node.size:
+                if used == paths.node.size:
                     asked_by[:] = -1
                     return False
-                node[used], asked[used] = at, peer
+                paths.node[used], paths.asked[used] = at, peer
                 used += 1
                 if not online[peer]:
                     break
                 at = peer
-    start[topic_place.size] = used
+    paths.start[topic_place.size] = used
     asked_by[:] = -1
     return True

@@ -13,16 +13,16 @@ from vinecast.core.arrays.suspicion import make_suspicion
 from vinecast.core.arrays.topic_overlap import TOPICS_MAX, Scratch
 from vinecast.core.dissemination import MISSED, Dissemination
 from vinecast.core.errors import Bug, InputError
-from vinecast.core.exchange import group_requests
+from vinecast.core.exchange import exchange_phases
 from vinecast.core.machine import NOBODY
 from vinecast.core.sweep import Mailbox, Phase
 from vinecast.protocols.cyclon.sweep import CyclonSweep
-from vinecast.protocols.gateway import Proposed
+from vinecast.protocols.gateway import Basis, Proposed
 from vinecast.protocols.tman.machine import MET
 from vinecast.systems.opt.machine import OptConfig
 from vinecast.systems.rvr.machine import RvrConfig
 from vinecast.systems.tman_sweep import passes
-from vinecast.systems.tman_sweep.passes import Choice, Fans, Paths, Tables, TManMail
+from vinecast.systems.tman_sweep.passes import Choice, Fans, Paths, Rates, Tables, TManLayer
 from vinecast.systems.vitis.machine import VitisConfig, VitisProfiles
 
 Nodes = NDArray[np.int64]
@@ -61,8 +61,7 @@ class TManSweep:
         owner = profiles.owners()
         self.proposed = Proposed(owner, owner.copy(), np.zeros(pool, dtype=np.uint8))
         """What everybody will say in the next cycle."""
-        self.rate: NDArray[np.int64] = np.zeros(pool, dtype=np.int64)
-        self.seen: NDArray[np.int64] = np.zeros(pool, dtype=np.int64)
+        self.rates = Rates(np.zeros(pool, dtype=np.int64), np.zeros(pool, dtype=np.int64))
         self.came: NDArray[np.int32] = np.zeros(nodes, dtype=np.int32)
         """[node], the cycle of its last start"""
         self.cycle = 0
@@ -114,8 +113,7 @@ class TManSweep:
             *self.proposed,
             *said,
             *weights,
-            self.rate,
-            self.seen,
+            *self.rates,
         )
         moving = [array for part in (*self.fans, *self.paths) for array in part[:-1]]
         return self.cyclon.state_bytes + sum(array.nbytes for array in (*own, *self.table, *moving))
@@ -147,7 +145,7 @@ class TManSweep:
         for node in nodes.tolist():
             rows = slice(self.table.beg[node], self.table.beg[node] + self.table.cnt[node])
             self.proposed.gateway[rows] = self.proposed.parent[rows] = node
-            self.proposed.hops[rows] = self.rate[rows] = self.seen[rows] = 0
+            self.proposed.hops[rows] = self.rates.rate[rows] = self.rates.seen[rows] = 0
 
     def sequential_cycle(self, instant: int) -> None:
         """Not offered."""
@@ -167,7 +165,7 @@ class TManSweep:
         return (
             *self.cyclon.synchronous_phases(workers),
             Phase("refresh profiles", self._refresh),
-            *self._exchange_phases(),
+            *exchange_phases("tables: ", passes.PASSES, self._layer, self._mailbox),
             Phase("profiles: drop stale", self._drop_stale),
             Phase("profiles: introduce", self._introduce),
             *build,
@@ -178,80 +176,43 @@ class TManSweep:
 
     def _refresh(self, begin: int, end: int, worker: int) -> None:
         passes.refresh(
-            self.online, self.proposed, self.shared.proposals.said, self.rate, self.seen,
-            self.shared.weights, self.table, begin, end,
+            self.online, self.proposed, self.shared.proposals.said, self.rates, self.shared.weights,
+            self.table, begin, end,
         )  # fmt: skip
 
-    def _exchange_phases(self) -> tuple[Phase, ...]:
-        box, news_max, cycles = self._mailbox, self.config.tman.news_max, self.cyclon.cycles
-        mail = TManMail(box.peers, box.ages, box.count, box.partner, box.start, box.initiator)
-        choice, tables = self.choice, self.tables
-
-        def request(begin: int, end: int, worker: int) -> None:
-            passes.prepare_requests(
-                tables, self.suspicion, self.online, cycles, self.seed, news_max, self._scratches[worker],
-                mail, begin, end,
-            )  # fmt: skip
-
-        def sort(begin: int, end: int, worker: int) -> None:
-            group_requests(box.partner, box.start, box.initiator)
-
-        def answer(begin: int, end: int, worker: int) -> None:
-            passes.answer_requests(
-                choice, tables, self.suspicion, self.online, cycles, self.seed, news_max, self.table,
-                self._scratches[worker], mail, begin, end,
-            )  # fmt: skip
-
-        def merge(begin: int, end: int, worker: int) -> None:
-            passes.merge_answers(
-                choice, tables, self.suspicion, cycles, self.seed, news_max, self.table,
-                self._scratches[worker], mail, begin, end,
-            )  # fmt: skip
-
-        return (
-            Phase("tables: request", request, requests=box),
-            Phase("tables: sort mail", sort, divisible=False),
-            Phase("tables: answer", answer, answers=box),
-            Phase("tables: merge", merge),
-        )
+    def _layer(self, worker: int) -> TManLayer:
+        return TManLayer(
+            self.tables, self.choice, self.suspicion, self.online, self.cyclon.cycles, self.seed,
+            self.config.tman.news_max, self.table, self._scratches[worker],
+        )  # fmt: skip
 
     def _drop_stale(self, begin: int, end: int, worker: int) -> None:
-        passes.drop_stale(
-            self.tables,
-            self.suspicion,
-            self.online,
-            self.cyclon.cycles,
-            self.config.tman.threshold,
-            begin,
-            end,
-        )
+        passes.drop_stale(self._layer(worker), self.config.tman.threshold, begin, end)
 
     def _introduce(self, begin: int, end: int, worker: int) -> None:
         introduces = self.config.tman.introduces and not isinstance(self.config, OptConfig)
-        passes.introduce(self.tables, self.online, self.table, introduces, begin, end)
+        passes.introduce(self._layer(worker), introduces, begin, end)
 
     def _propose(self, begin: int, end: int, worker: int) -> None:
         assert isinstance(self.config, VitisConfig)
-        passes.propose_gateways(
-            self.tables, self.fans[1], self.online, self.came, self.config.gateway_hops, self.table,
-            self.shared.places, self.shared.proposals.said, self._scratches[worker], self.proposed,
-            begin, end,
-        )  # fmt: skip
+        basis = Basis(self.shared.proposals.said, self.shared.places, self.config.gateway_hops)
+        layer = self._layer(worker)
+        passes.propose_gateways(layer, basis, self.proposed, self.fans[1], self.came, begin, end)
 
     def _look_up(self, begin: int, end: int, worker: int) -> None:
         room = max(self.paths[1].node.size * 2, self.profiles.topics.size, 1024)
         while True:
             start = np.zeros(self.profiles.topic_ids.size + 1, dtype=np.int64)
-            node, asked = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
+            found = Paths(start, np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32), self.cycle)
             if passes.look_up(
-                self.tables, self.online, self.proposed.gateway, not self.floods,
-                self.profiles.subscribers(), self.table, self.shared.places, self._asked_by, start, node,
-                asked,
+                self._layer(worker), self.proposed.gateway, not self.floods, self.profiles.subscribers(),
+                self.shared.places, self._asked_by, found,
             ):  # fmt: skip
                 break
             room *= 2
         used = int(start[-1])
-        self.paths = self.paths[1], Paths(start, node[:used].copy(), asked[:used].copy(), self.cycle)
+        found = found._replace(node=found.node[:used].copy(), asked=found.asked[:used].copy())
+        self.paths = self.paths[1], found
 
     def _list_fans(self, begin: int, end: int, worker: int) -> None:
         start = np.empty(self.nodes + 2, dtype=np.int64)
@@ -260,7 +221,7 @@ class TManSweep:
         self.fans = self.fans[1], Fans(start, node[: int(start[-1])].copy(), self.cycle)
 
     def _hear(self, begin: int, end: int, worker: int) -> None:
-        passes.hear_profiles(self.tables, self.suspicion, self.online, self.fans[1], begin, end)
+        passes.hear_profiles(self._layer(worker), self.fans[1], begin, end)
 
     def _end(self, begin: int, end: int, worker: int) -> None:
         self.cycle += 1
@@ -275,4 +236,4 @@ class TManSweep:
     def note_events(self, dissemination: Dissemination, events: NDArray[np.int64]) -> None:
         """So many events of each topic went the way of the one that was published. events: [topic]"""
         got = np.flatnonzero(dissemination.hops != MISSED)
-        self.seen[got] += events[self.profiles.topics[got]]
+        self.rates.seen[got] += events[self.profiles.topics[got]]

@@ -179,12 +179,11 @@ class ContentSystem(TManBase):
         meet(who, peers, ages, self.profiles.table, met, met_ages)
 
     def _parts(self, low: int, high: int) -> list[tuple[int, int, int]]:
-        count = shower(
-            self.me, low, high, *self._near, self.profiles.table, self._to, self._lows, self._highs
-        )
+        parts = self._to, self._lows, self._highs
+        count = shower(self.me, low, high, *self._near, self.profiles.table, parts)
         if count == 1:  # as a rule
             return [(int(self._to[0]), int(self._lows[0]), int(self._highs[0]))]
-        to, lows, highs = (column[:count].tolist() for column in (self._to, self._lows, self._highs))
+        to, lows, highs = (column[:count].tolist() for column in parts)
         return list(zip(to, lows, highs, strict=True))
 
     def peers_in_use(self) -> set[int]:

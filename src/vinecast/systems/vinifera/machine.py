@@ -26,6 +26,7 @@ from vinecast.core.machine import NOBODY
 from vinecast.protocols.content_table import ContentRequest, WantedRange
 from vinecast.protocols.load_balance import LoadBalance, ShiftAsk, ShiftGrant
 from vinecast.protocols.order_ring import predecessor, successor
+from vinecast.protocols.small_world import LinkChoice
 from vinecast.systems.vinifera.catalogue import CIRCLE, Content, ContentProfiles, ContentShared
 from vinecast.systems.vinifera.events import ContentConfig, ContentSystem
 from vinecast.systems.vinifera.rules import select_neighbours, select_primary
@@ -81,10 +82,9 @@ class Vinifera(ContentSystem):
         return super().handle(event, now_us)
 
     def _select(self, count: int) -> int:
-        return select_neighbours(
-            self.me, self.seed, self.config.long_links, self.primary, count, self._table_size,
-            self.profiles.table, self.shared.ranges, self._scratch,
-        )  # fmt: skip
+        choice = LinkChoice(self.me, self.seed, self.config.long_links)
+        table, ranges = self.profiles.table, self.shared.ranges
+        return select_neighbours(choice, self.primary, count, self._table_size, table, ranges, self._scratch)
 
     def _wanted(self, number: int) -> WantedRange:
         spans = self.filters.spans(number)

@@ -16,7 +16,7 @@ from vinecast.core.arrays.view import insert_best
 from vinecast.core.draws import purpose, stream
 from vinecast.core.machine import NOBODY
 from vinecast.core.rule import inner_rule, rule, word
-from vinecast.protocols.small_world import select_links
+from vinecast.protocols.small_world import LinkChoice, put_links_first, select_links
 
 _TIES = purpose("vinifera.ties")
 _FRACTION = word(30)
@@ -90,34 +90,21 @@ def select_primary(me: int, current: int, peers: NDArray[np.int32], ranges: Rang
 
 @rule
 def select_neighbours(
-    me: int,
-    seed: int,
-    long_links: int,
-    primary: int,
-    count: int,
-    most: int,
-    table: Table,
-    ranges: Ranges,
-    scratch: Scratch,
+    choice: LinkChoice, primary: int, count: int, most: int, table: Table, ranges: Ranges, scratch: Scratch
 ) -> int:
     """The ring, long links, and as many friends of the highest utility as there is room for (S2 §4.2).
 
     ``scratch.best`` receives their places among the candidates, in this order; how many they are. Equal
     utility is ordered by a draw that a node makes for good.
     """
-    links = select_links(me, seed, long_links, count, table, scratch)
-    found, room = 0, most - links
+    links = select_links(choice, count, table, scratch)
+    found, room, me = 0, most - links, choice.me
     if room > 0:
-        key = stream(seed, _TIES, 0, me)
+        key = stream(choice.seed, _TIES, 0, me)
         for place in range(count):
             if scratch.weight[place] > 0:
                 continue
             value = utility(ranges, me, int(scratch.peers[place]), primary)
             if found < room or value >= scratch.worth[room - 1]:
                 found = insert_best(scratch, found, room, place, value, key)
-    for slot in range(found - 1, -1, -1):
-        scratch.best[slot + links] = scratch.best[slot]
-    for place in range(count):
-        if scratch.weight[place] > 0:
-            scratch.best[scratch.weight[place] - 1] = place
-    return links + found
+    return put_links_first(scratch, links, found, count)

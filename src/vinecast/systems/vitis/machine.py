@@ -27,10 +27,10 @@ from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
 from vinecast.core.events import Effect, Event, PeerLost, Received
 from vinecast.core.machine import NOBODY
-from vinecast.protocols.gateway import Proposals, Proposed, propose
+from vinecast.protocols.gateway import Basis, Proposals, Proposed, propose
 from vinecast.protocols.gateway.proposals import propose_oneself
 from vinecast.protocols.relay_path import RelayPaths, RelayRequest
-from vinecast.protocols.small_world import meet, next_hop, topic_places
+from vinecast.protocols.small_world import LinkChoice, meet, next_hop, topic_places
 from vinecast.systems.common.notices_base import NoticesBase, NoticesBaseConfig
 from vinecast.systems.common.tman_base import Topics
 from vinecast.systems.vitis.rules import UNSEEN, WEIGHT_MAX, Weights, estimate_rates, select_neighbours
@@ -144,10 +144,9 @@ class Rendezvous(NoticesBase):
         return super().peers_in_use() | self.relays.peers()
 
     def _select(self, count: int) -> int:
-        return select_neighbours(
-            self.me, self.seed, self._long_links, count, self._table_size, self.profiles.table,
-            self.shared.weights, self._scratch,
-        )  # fmt: skip
+        choice = LinkChoice(self.me, self.seed, self._long_links)
+        table, weights = self.profiles.table, self.shared.weights
+        return select_neighbours(choice, count, self._table_size, table, weights, self._scratch)
 
     def _meet(self, who: int, peers: Peers, ages: Ages, met: Peers, met_ages: Ages) -> None:
         """The nearest on either side, for the ring."""
@@ -228,10 +227,8 @@ class Vitis(Rendezvous):
         scratch.seen[self.me] = scratch.stamp[0]
         near = np.array(self.neighbours(), dtype=np.int32)
         count = gather(scratch, count, near, np.zeros(near.size, dtype=np.uint16))
-        propose(
-            self.me, count, self.config.gateway_hops, table, self.shared.places, self.shared.proposals.said,
-            scratch, self.proposed, 0,
-        )  # fmt: skip
+        basis = Basis(self.shared.proposals.said, self.shared.places, self.config.gateway_hops)
+        propose(self.me, count, basis, table, scratch, self.proposed, 0)
         self.relays.turn()
         own = self.profiles.topics_of(self.me)
         return self.relays.ask(own[self.proposed.gateway == self.me].tolist())

@@ -17,7 +17,7 @@ from vinecast.core.arrays.topic_overlap import Scratch, unmark
 from vinecast.core.arrays.view import insert_best
 from vinecast.core.draws import purpose, stream
 from vinecast.core.rule import inner_rule, rule, word
-from vinecast.protocols.small_world import select_links
+from vinecast.protocols.small_world import LinkChoice, put_links_first, select_links
 
 SCALE = 64  # ours: the weight of a topic with one event a cycle
 UNSEEN = 1  # ours: of a topic without; so that before anything is published all topics count alike
@@ -73,27 +73,20 @@ def utility(shared: int, one: int, other: int) -> int:
 
 @rule
 def select_neighbours(
-    me: int,
-    seed: int,
-    long_links: int,
-    count: int,
-    most: int,
-    table: Table,
-    weights: Weights,
-    scratch: Scratch,
+    choice: LinkChoice, count: int, most: int, table: Table, weights: Weights, scratch: Scratch
 ) -> int:
     """Algorithm 4: the ring, long links, and as many friends of the highest utility as there is room for.
 
     ``scratch.best`` receives their places among the candidates, in this order; how many they are. Equal
     utility is ordered by a draw that a node makes for good.
     """
-    links = select_links(me, seed, long_links, count, table, scratch)
+    links, me = select_links(choice, count, table, scratch), choice.me
     begin, end = int(table.beg[me]), int(table.beg[me]) + int(table.cnt[me])
     found, room = 0, most - links
     if room > 0:
         for row in range(begin, end):
             scratch.mark[table.topics[row]] = weights.weight[row]
-        key, total = stream(seed, _TIES, 0, me), weights.total[me]
+        key, total = stream(choice.seed, _TIES, 0, me), weights.total[me]
         for place in range(count):
             if scratch.weight[place] > 0:
                 continue
@@ -105,9 +98,4 @@ def select_neighbours(
             if found < room or value >= scratch.worth[room - 1]:
                 found = insert_best(scratch, found, room, place, value, key)
         unmark(scratch.mark, table.topics[begin:end])
-    for slot in range(found - 1, -1, -1):
-        scratch.best[slot + links] = scratch.best[slot]
-    for place in range(count):
-        if scratch.weight[place] > 0:
-            scratch.best[scratch.weight[place] - 1] = place
-    return links + found
+    return put_links_first(scratch, links, found, count)
