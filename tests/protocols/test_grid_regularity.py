@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from vinecast.core.arrays.regularity import Grid, Patterns, Sessions, count_nodes, is_regular, observed_time
+from vinecast.core.arrays.regularity import (
+    Grid,
+    OnlineTimes,
+    Patterns,
+    count_nodes,
+    is_regular,
+    observed_time,
+)
 from vinecast.core.errors import InputError
 from vinecast.protocols.regularity import OnlineMark, OwnRegularity, RegularityConfig, sessions_of
 from vinecast.protocols.regularity.sweep import RegularitySweep
@@ -300,7 +307,7 @@ def test_nodes_find_in_their_logs_what_the_analysis_finds_in_the_skype_trace(
     )
     regular, retained = (np.zeros((len(means), grid.slots), dtype=np.int64) for _ in range(2))
     count_nodes(
-        Sessions(trace.start, on, off), grid.cycle, grid.slot, observed_time(grid, horizon),
+        OnlineTimes(trace.start, on, off), grid.cycle, grid.slot, observed_time(grid, horizon),
         np.array(thresholds), np.zeros(grid.slots, dtype=np.int64), regular, retained,
     )  # fmt: skip
     found = np.zeros_like(regular)

@@ -11,7 +11,8 @@ Rules are written in the part of Python that both understand:
   (where the mask costs nothing) when compiled;
 - a value read from an array is passed through ``int(...)`` before arithmetic, so that NumPy's narrow
   scalars never overflow;
-- results leave through output arrays or small tuples; nothing is allocated.
+- results leave through output arrays or small tuples; nothing is allocated. A rule that does allocate counts
+  references (``_compile``), and must not call rules that return arrays, which do not.
 
 Numba caches compiled code on disk by the file that *defines* a function and does not notice an edit in a
 file that this function calls. The cache folder therefore carries a digest of the sources of all modules that

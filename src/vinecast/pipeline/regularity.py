@@ -25,7 +25,7 @@ from vinecast.core.arrays.regularity import (
     CYCLES_S,
     THRESHOLDS,
     Grid,
-    Sessions,
+    OnlineTimes,
     check_thresholds,
     count_nodes,
     observed_time,
@@ -140,14 +140,14 @@ def _batch(names: list[str], columns: list[Any]) -> pa.RecordBatch:
     )
 
 
-def _sessions_of(batch: pa.RecordBatch) -> Sessions:
+def _sessions_of(batch: pa.RecordBatch) -> OnlineTimes:
     """In microseconds."""
     start = batch.column("on_s").offsets.to_numpy().astype(np.int64)
     on, off = (
         np.rint(batch.column(name).flatten().to_numpy() * SECOND_US).astype(np.int64)
         for name in ("on_s", "off_s")
     )
-    return Sessions(start - start[0], on, off)
+    return OnlineTimes(start - start[0], on, off)
 
 
 def count(

@@ -11,7 +11,7 @@ from vinecast.core.arrays.regularity import (
     CYCLES_S,
     SLOTS_S,
     Grid,
-    Sessions,
+    OnlineTimes,
     add_session,
     check_thresholds,
     count_nodes,
@@ -30,10 +30,10 @@ def sessions_of(nodes: list[set[int]]) -> list[list[tuple[int, int]]]:
     return [list(pairwise(sorted(instants)))[::2] for instants in nodes]
 
 
-def flat(nodes: list[list[tuple[int, int]]]) -> Sessions:
+def flat(nodes: list[list[tuple[int, int]]]) -> OnlineTimes:
     start = np.cumsum([0, *(len(sessions) for sessions in nodes)])
     times = np.array([time for sessions in nodes for time in sessions], dtype=np.int64).reshape(-1, 2)
-    return Sessions(start, times[:, 0].copy(), times[:, 1].copy())
+    return OnlineTimes(start, times[:, 0].copy(), times[:, 1].copy())
 
 
 def second_by_second(sessions: list[tuple[int, int]], grid: Grid) -> list[int]:

@@ -124,7 +124,7 @@ def count_regular(
             return
 
 
-class Sessions(NamedTuple):
+class OnlineTimes(NamedTuple):
     """When nodes were on line."""
 
     start: NDArray[np.int64]
@@ -137,7 +137,7 @@ class Sessions(NamedTuple):
 
 @rule
 def count_nodes(
-    sessions: Sessions,
+    sessions: OnlineTimes,
     cycle: int,
     slot: int,
     observed: NDArray[np.int64],
@@ -158,7 +158,7 @@ def count_nodes(
 
 
 @rule
-def sum_online(sessions: Sessions, cycle: int, slot: int, online: NDArray[np.int64]) -> None:
+def sum_online(sessions: OnlineTimes, cycle: int, slot: int, online: NDArray[np.int64]) -> None:
     """``add_session`` for many nodes. online: [node, slot]"""
     for node in range(sessions.start.size - 1):
         for i in range(sessions.start[node], sessions.start[node + 1]):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.core.arrays.profiles import Profiles
-from vinecast.core.arrays.regularity import CYCLES_S, Sessions, observed_time, sum_online
+from vinecast.core.arrays.regularity import CYCLES_S, OnlineTimes, observed_time, sum_online
 from vinecast.core.errors import InputError
 from vinecast.core.machine import SECOND_US
 from vinecast.core.rule import COMPILED
@@ -88,7 +88,7 @@ def trace_patterns(trace: Availability, config: RegularityConfig) -> NDArray[np.
     grid = config.grid
     online = np.zeros((trace.nodes, grid.slots), dtype=np.int64)
     on, off = (np.rint(times * SECOND_US).astype(np.int64) for times in (trace.on_s, trace.off_s))
-    sum_online(Sessions(trace.start, on, off), grid.cycle, grid.slot, online)
+    sum_online(OnlineTimes(trace.start, on, off), grid.cycle, grid.slot, online)
     observed = observed_time(grid, round(trace.horizon_s * SECOND_US))
     regular: NDArray[np.bool_] = online * 100 > observed * config.threshold
     return regular

@@ -68,7 +68,7 @@ class Again(NamedTuple):
     """[node], who does; of no size where there is no second ring"""
 
 
-class Overlay(NamedTuple):
+class RingOverlay(NamedTuple):
     """What events travel on, and how."""
 
     links: RingLinks
@@ -293,7 +293,7 @@ def choose_targets(
     place: int,
     sender: int,
     event: int,
-    overlay: Overlay,
+    overlay: RingOverlay,
     audience: Audience,
     memory: RingMemory,
 ) -> int:
@@ -323,7 +323,7 @@ def choose_targets(
 
 @rule
 def disseminate_evenly(
-    overlay: Overlay,
+    overlay: RingOverlay,
     occasion: Occasion,
     memory: RingMemory,
     dissemination: Dissemination,

@@ -17,8 +17,8 @@ from vinecast.protocols.ringcast.sweep import (
     NO_SENDER,
     UNTOLD,
     Occasion,
-    Overlay,
     RingMemory,
+    RingOverlay,
     audience_of,
     choose_targets,
     put_down,
@@ -99,7 +99,7 @@ def pop(queue: Queue, size: int) -> int:
 
 @rule
 def disseminate_in_time(
-    overlay: Overlay,
+    overlay: RingOverlay,
     delays: Delays,
     occasion: Occasion,
     memory: RingMemory,

@@ -95,7 +95,7 @@ class RingPublication:
     def run(self, divide: Divide) -> Dissemination:
         """Let every event spread."""
         dissemination, delays = self.dissemination, self._delays
-        overlay = ringcast.Overlay(self._links, self._forwarding, self._again)
+        overlay = ringcast.RingOverlay(self._links, self._forwarding, self._again)
         occasion = ringcast.Occasion(self.first_event, self._subscribers)
 
         def evenly(begin: int, end: int, worker: int) -> None:
