@@ -316,13 +316,13 @@ def test_a_local_network_of_another_system(start: Start, system: str) -> None:
     assert "nodes up 6/6 · ready " in err
 
 
-def test_only_rings_have_a_twin(start: Start) -> None:
+def test_only_rings_are_compared(start: Start) -> None:
     code, _, err = start(*NET, "--system", "vitis", "--compare").end()
     assert code != 0
-    assert err.strip().endswith('--compare is for "poldercast": there is no twin of "vitis"')
+    assert err.strip().endswith('--compare simulates "poldercast" only, not "vitis"')
 
 
-def test_a_local_network_and_its_simulated_twin(start: Start) -> None:
+def test_a_local_network_and_its_simulation(start: Start) -> None:
     code, out, err = start(*NET, "--seconds", "2", "--compare", "--json").end()
     assert code == 0, err
     told = json.loads(out)

@@ -145,7 +145,7 @@ def net(arguments: argparse.Namespace) -> int:
             "without --churn, --kill, --hostile and --overload"
         )
     if arguments.compare and not config.has_rings:
-        raise InputError(f'--compare is for "poldercast": there is no twin of "{config.given.system}"')
+        raise InputError(f'--compare simulates "poldercast" only, not "{config.given.system}"')
     from vinecast.node.runtime.logs import set_up_logging
 
     set_up_logging()
