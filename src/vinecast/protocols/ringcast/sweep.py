@@ -84,7 +84,7 @@ class Audience(NamedTuple):
     """Of the pool."""
 
 
-class Occasion(NamedTuple):
+class EventRound(NamedTuple):
     """One event a topic, all topics."""
 
     first_event: int
@@ -324,7 +324,7 @@ def choose_targets(
 @rule
 def disseminate_evenly(
     overlay: RingOverlay,
-    occasion: Occasion,
+    event_round: EventRound,
     memory: RingMemory,
     dissemination: Dissemination,
     begin: int,
@@ -332,13 +332,13 @@ def disseminate_evenly(
 ) -> None:
     """Let the events of topics begin … end−1 spread hop by hop. What nothing arrives at is left alone in
     ``dissemination``."""
-    publisher, subscribers = dissemination.publisher, occasion.subscribers
+    publisher, subscribers = dissemination.publisher, event_round.subscribers
     for topic in range(begin, end):
         if publisher[topic] == NOBODY:
             continue
         take_up(topic, overlay.links, subscribers, memory)
         audience = audience_of(topic, subscribers)
-        event, place = occasion.first_event + topic, int(memory.place_of[publisher[topic]])
+        event, place = event_round.first_event + topic, int(memory.place_of[publisher[topic]])
         memory.first[place] = NO_SENDER
         memory.frontier[0, 0] = place
         now, ahead, hop = 0, 1, 0

@@ -16,7 +16,7 @@ from vinecast.protocols.ringcast.rules import Peers
 from vinecast.protocols.ringcast.sweep import (
     NO_SENDER,
     UNTOLD,
-    Occasion,
+    EventRound,
     RingMemory,
     RingOverlay,
     audience_of,
@@ -101,7 +101,7 @@ def pop(queue: Queue, size: int) -> int:
 def disseminate_in_time(
     overlay: RingOverlay,
     delays: Delays,
-    occasion: Occasion,
+    event_round: EventRound,
     memory: RingMemory,
     queue: Queue,
     dissemination: Dissemination,
@@ -111,7 +111,7 @@ def disseminate_in_time(
     """As ``disseminate_evenly``, and how long the first copy took, 0 for the publisher."""
     publisher, subscribers, latency_us = (
         dissemination.publisher,
-        occasion.subscribers,
+        event_round.subscribers,
         dissemination.latency_us,
     )
     assert latency_us is not None
@@ -121,7 +121,7 @@ def disseminate_in_time(
         take_up(topic, overlay.links, subscribers, memory)
         audience = audience_of(topic, subscribers)
         nodes, rows = audience.nodes, audience.rows
-        event = occasion.first_event + topic
+        event = event_round.first_event + topic
         size = push(queue, 0, 0, NOBODY * _SENDER, int(memory.place_of[publisher[topic]]))
         while size > 0:
             now_us, sender, place = int(queue.at_us[0]), int(queue.tie[0]) // _SENDER, int(queue.to[0])

@@ -63,7 +63,7 @@ class FloodingEncoding:
 
 
 class FloodingRouter:
-    """See ``Router``."""
+    """Flooding as the router of one live node."""
 
     def __init__(self, machine: Flooding) -> None:
         self.machine = machine

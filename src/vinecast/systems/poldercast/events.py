@@ -96,17 +96,17 @@ class RingPublication:
         """Let every event spread."""
         dissemination, delays = self.dissemination, self._delays
         overlay = ringcast.RingOverlay(self._links, self._forwarding, self._again)
-        occasion = ringcast.Occasion(self.first_event, self._subscribers)
+        event_round = ringcast.EventRound(self.first_event, self._subscribers)
 
         def evenly(begin: int, end: int, worker: int) -> None:
             ringcast.disseminate_evenly(
-                overlay, occasion, self._room.memory_of(worker), dissemination, begin, end
+                overlay, event_round, self._room.memory_of(worker), dissemination, begin, end
             )
 
         def in_time(begin: int, end: int, worker: int) -> None:
             assert delays is not None
             memory, queue = self._room.memory_of(worker), self._room.queue_of(worker)
-            timed.disseminate_in_time(overlay, delays, occasion, memory, queue, dissemination, begin, end)
+            timed.disseminate_in_time(overlay, delays, event_round, memory, queue, dissemination, begin, end)
 
         divide(self.topics, evenly if delays is None else in_time)
         return dissemination
