@@ -5,7 +5,7 @@ they are, where they listen and what they subscribe to, signed by themselves, so
 false one. Beside it stands what a peer last said about its rings, unsigned, since it changes every cycle.
 A card that was sent over a connection before is not sent again: a reference names it.
 
-Everything that comes in is bounded and typed here; what it means is checked by the peer book.
+Everything that comes in is bounded and typed here; what it means is checked by the peer table.
 """
 
 from collections.abc import Callable
