@@ -1,10 +1,16 @@
 """The tree of errors: documented, public, and raised where it says."""
 
+import ast
 import asyncio
+import builtins
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import vinecast
+from support.paths import DOCS
 from vinecast import BadNameError, ClosedError, InputError, Node, NotStartedError, SyncNode, VinecastError
 from vinecast.core import errors
 from vinecast.peer.topics import Pattern, check_topic
@@ -18,6 +24,48 @@ def test_each_is_documented_public_and_in_the_tree(error: type[Exception]) -> No
     assert issubclass(error, VinecastError)
     assert error.__name__ in vinecast.__all__
     assert getattr(vinecast, error.__name__) is error
+    page = (DOCS / "node.md").read_text(encoding="utf-8")
+    assert f"\n| `{error.__name__}` |" in page, (
+        f"describe {error.__name__} in the table of docs/node.md#errors"
+    )
+
+
+LINE_FAULTS = ("pipeline/ingest/", "sim/engine/network", "sim/workload/", "cli/content")
+"""Readers of lines: whoever calls them turns a ValueError into an InputError that names file and line."""
+WITHOUT_A_SENTENCE = {
+    *("NotImplementedError", "StopAsyncIteration", "StopIteration"),
+    *("ArgumentTypeError", "AttributeError"),  # Python's own protocols ask for these
+    *("BrokenPipeError", "Stopped", "TornError"),  # never leave the module that catches them
+}
+
+
+def raised() -> Iterator[tuple[str, ast.expr]]:
+    """Whatever the package raises: where, and what."""
+    package = Path(vinecast.__file__).parent
+    for file in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and node.exc is not None:
+                yield f"{file.relative_to(package).as_posix()}:{node.lineno}", node.exc
+
+
+def test_nothing_is_raised_without_a_sentence() -> None:
+    faults = []
+    for where, what in raised():
+        name = ast.unparse(what.func if isinstance(what, ast.Call) else what).rpartition(".")[2]
+        if name in WITHOUT_A_SENTENCE or (name == "ValueError" and where.startswith(LINE_FAULTS)):
+            continue
+        if hasattr(builtins, name) and not where.startswith("peer/routers/"):
+            faults.append(f"{where}: raise an error of core/errors.py instead of {name}")
+        elif re.fullmatch(r"[A-Z]\w*", name) and not _says_something(what):
+            faults.append(f"{where}: give {name} a sentence that names the thing, and says what to do")
+    assert not faults, "\n" + "\n".join(faults)
+
+
+def _says_something(what: ast.expr) -> bool:
+    if not isinstance(what, ast.Call) or not what.args:
+        return False
+    texts = [str(node.value) for node in ast.walk(what.args[0]) if isinstance(node, ast.Constant)]
+    return not isinstance(what.args[0], ast.Constant | ast.JoinedStr) or " " in "".join(texts)
 
 
 @pytest.mark.parametrize("name", vinecast.__all__)

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from vinecast.core.config import as_table
+from vinecast.core.errors import TimedOutError
 from vinecast.lab.localnet.ledger import NETWORK, TOPIC, Ledger, LedgerOutcome
 from vinecast.lab.localnet.messages import (
     AckStream,
@@ -197,13 +198,13 @@ class DurableRun:
             return await future
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:
-        """Wait for something to be so; TimeoutError when it does not become so."""
+        """Wait for something to be so; TimedOutError when it does not become so."""
         try:
             async with asyncio.timeout(self.size.patience_s):
                 while not holds():
                     await asyncio.sleep(LOOK_S)
         except TimeoutError:
-            raise TimeoutError(f"not within {self.size.patience_s:g} s: {what}") from None
+            raise TimedOutError(f"not within {self.size.patience_s:g} s: {what}") from None
 
     async def publish(self, number: int, events: int) -> None:
         """Have a node publish some events; receipts come later."""

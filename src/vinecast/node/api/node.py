@@ -389,7 +389,7 @@ class Node:
         """
         subscriptions = self._subscriptions
         if self._closed:
-            raise ClosedError("the node is closed")
+            raise ClosedError("the node is closed: make another one to go on")
         if isinstance(topic, Schema):
             assert self._contents is not None
             return self._contents.subscribe(topic, start, consumer, filter)

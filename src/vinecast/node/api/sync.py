@@ -56,7 +56,8 @@ class SyncNode:
     def start(self) -> Self:
         """Come up, and begin to look for others."""
         if self._loop is not None:
-            raise InputError("a node starts once")
+            fault = InputError if self._thread is not None and self._thread.is_alive() else ClosedError
+            raise fault("a node starts once; make another one to come back")
         self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._live, name="vinecast-node", daemon=True)
         self._thread.start()
@@ -163,7 +164,7 @@ class SyncNode:
         if self._loop is None:
             raise NotStartedError("the node has not been started: use it in 'with', or call start()")
         if self._thread is None or not self._thread.is_alive():
-            raise ClosedError("the node is closed")
+            raise ClosedError("the node is closed: make another one to go on")
         if self._thread is threading.current_thread():
             raise InputError("the node's own thread cannot wait for itself")
         future = asyncio.run_coroutine_threadsafe(what(), self._loop)
@@ -177,7 +178,7 @@ class SyncNode:
                 f"the node was not done within {timeout_s:g} s: wait longer, or try again"
             ) from None
         except (concurrent.futures.CancelledError, asyncio.CancelledError):
-            raise ClosedError("the node is closed") from None
+            raise ClosedError("the node is closed: make another one to go on") from None
         except BaseException:  # Ctrl-C while waiting: do not go on behind the caller's back
             future.cancel()
             raise

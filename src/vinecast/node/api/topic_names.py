@@ -345,7 +345,7 @@ class TopicNames:
             async with asyncio.timeout(PATIENCE_S):
                 return await answer
         except TimeoutError:
-            raise TimedOutError("the other nodes did not answer in time") from None
+            raise TimedOutError("the other nodes did not answer in time: try again") from None
 
 
 def _now_us() -> int:
