@@ -178,10 +178,10 @@ def test_what_waits_for_a_reader_is_bounded_in_bytes_too() -> None:
         (large,) = sign_events("test", [EventRecord("news", who.public, 1, 0, bytes(256 * 1024))], who.sign)
         reader = Subscription(Pattern.parse("news"), 10_000, nothing, nothing)
         room = WAITING_BYTES // len(large.block)
-        assert [reader.offer(Event(large, 0)) for _ in range(room + 5)] == [True] * room + [False] * 5
+        assert [reader._offer(Event(large, 0)) for _ in range(room + 5)] == [True] * room + [False] * 5
         assert (reader.waiting, reader.dropped) == (room, 5)
         await anext(reader)
-        assert reader.offer(Event(large, 0))
+        assert reader._offer(Event(large, 0))
         for _ in range(room):
             await anext(reader)
         assert (reader.waiting, reader._waiting_bytes) == (0, 0)

@@ -26,7 +26,7 @@ def mode(path: Path) -> int:
 def test_id_is_a_hash_of_the_public_key_and_a_point_on_the_circle() -> None:
     identity = make_identity()
     assert identity.id == hashlib.sha256(b"node:" + identity.public).digest() == node_id_of(identity.public)
-    assert int.from_bytes(identity.id[:8], "big") == circle.node_id(identity.public)
+    assert int.from_bytes(identity.id[:8], "big") == circle.id_of(b"node:" + identity.public)
     assert make_identity().id != identity.id
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from vinecast.core.content.filters import Filter, Range, range_of
+from vinecast.core.content.filters_text import parse_filter_set
 from vinecast.core.content.schemas import (
     INTEGER,
     KINDS,
@@ -90,3 +91,9 @@ def events(draw: st.DrawFn, schema: Schema, near: Sequence[Filter] = ()) -> Even
         value = draw(st.one_of(st.sampled_from(ends), _VALUES[attribute.kind]))
         values.append(min(max(value, attribute.low), attribute.high))
     return tuple(values)
+
+
+def parse_filter(schema: Schema, text: str) -> Filter:
+    """The one filter that a text describes."""
+    (found,) = parse_filter_set(schema, text).filters
+    return found

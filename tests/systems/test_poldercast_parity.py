@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from support.disseminations import dissemination_of
 from support.paths import TESTS
 from support.poldercast_world import small_world
 from vinecast.core.arrays import bitsets
@@ -24,7 +25,6 @@ from vinecast.protocols.vicinity import VicinityConfig
 from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig
 from vinecast.sim.engine.sweep import SweepEngine
-from vinecast.sim.measure.metrics import dissemination_of
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.workload.subscriptions import Subscriptions
 from vinecast.systems.poldercast.config import PolderCastConfig

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from support.disseminations import dissemination_of
 from support.paths import TESTS
 from support.poldercast_world import small_world
 from vinecast.core.arrays.profiles import Profiles
@@ -26,7 +27,6 @@ from vinecast.protocols.victor import VictorConfig
 from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig
 from vinecast.sim.engine.sweep import SweepEngine
-from vinecast.sim.measure.metrics import dissemination_of
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.workload.subscriptions import Subscriptions
 from vinecast.systems.grid.machine import GridConfig

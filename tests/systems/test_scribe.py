@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from support.disseminations import dissemination_of
 from support.paths import SCENARIOS
 from vinecast.core.arrays.profiles import Profiles, choose_publishers
 from vinecast.core.config import as_table, read
@@ -41,7 +42,6 @@ from vinecast.protocols.pastry import (
 )
 from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig
-from vinecast.sim.measure.metrics import dissemination_of
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.scenario.run import simulate
 from vinecast.sim.scenario.scenario import read_scenario, resolve

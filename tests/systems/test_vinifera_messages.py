@@ -12,12 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.content import SCHEMA
+from support.content import SCHEMA, parse_filter
 from support.live import live, until, village
 from support.own_frames import read_own
 from support.strangers import own, shapes_of
 from vinecast.core.arrays.profiles import PLACE_BITS, place_of
-from vinecast.core.content.filters_text import parse_filter
 from vinecast.core.content.names import PLACES, digest_of, name_of, write_places
 from vinecast.core.content.names import SCHEMA as HEADER
 from vinecast.core.errors import RemoteError

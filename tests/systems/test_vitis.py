@@ -240,7 +240,7 @@ def test_topics_come_and_go() -> None:
     node._rate[:] = 5, 6
     assert node.handle(Subscribe(new), 0) == []
     assert node.subscribes(new)
-    assert node.is_gateway(new)
+    assert node.proposed.gateway[node._row(new)] == node.me
     kept = dict(zip(before, (5, 6), strict=True)) | {new: 0}
     assert node._rate.tolist() == [kept[topic] for topic in sorted(kept)]
     assert node.shared.weights.total[0] == 5 + 6 + UNSEEN
@@ -249,7 +249,7 @@ def test_topics_come_and_go() -> None:
     assert node.handle(Subscribe(TOPICS), 0) == [Count("vitis.refused subscription")]
     assert node.handle(Publish(-1, 5), 0) == [Count("vitis.unknown_topics")]
     assert node.handle(Received(1, Notice(TOPICS, 5, 1, False)), 0) == [Count("vitis.unknown_topics")]
-    assert not node.is_gateway(before[0])
+    assert node._row(before[0]) < 0
 
 
 # A population.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.disseminations import dissemination_of
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.errors import Bug, InputError
 from vinecast.core.events import Publish
@@ -20,7 +21,6 @@ from vinecast.protocols.tman import TManConfig
 from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig
 from vinecast.sim.engine.sweep import SweepEngine
-from vinecast.sim.measure.metrics import dissemination_of
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.measure.traffic import Meter
 from vinecast.sim.workload.subscriptions import Subscriptions, follower_graph, pattern

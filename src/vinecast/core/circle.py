@@ -50,16 +50,6 @@ def id_of(data: bytes) -> int:
     return int.from_bytes(hashlib.sha256(data).digest()[:8], "big")
 
 
-def topic_id(name: str) -> int:
-    """The point of a topic's name."""
-    return id_of(b"topic:" + name.encode())
-
-
-def node_id(public_key: bytes) -> int:
-    """The point of a node's public key."""
-    return id_of(b"node:" + public_key)
-
-
 def simulated_ids(seed: int, count: int) -> NDArray[np.uint64]:
     """Ids of nodes 0 … count−1, uniform and distinct. [node]"""
     key = stream(seed, _IDS, 0, 0)

@@ -13,7 +13,6 @@ from nacl.exceptions import BadSignatureError, CryptoError
 NodeId = bytes
 """The 32 bytes sha256(b"node:" + public key); the first 8 are the node's point on the circle."""
 
-NODE_ID_BYTES = 32
 PUBLIC_KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 

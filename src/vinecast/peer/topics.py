@@ -29,11 +29,6 @@ def check_topic(name: str) -> str:
     return name
 
 
-def is_pattern(text: str) -> bool:
-    """Whether this asks for more than the one topic that it names; ``Pattern.parse`` says if it is valid."""
-    return ONE in text or REST in text
-
-
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """What a subscription asks for: one topic, or all that fit."""

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.content import SCHEMA, events, filters, schemas
+from support.content import SCHEMA, events, filters, parse_filter, schemas
 from vinecast.core.content.filters import Filter, everything, make_filter
 from vinecast.core.content.filters_index import BUCKETS_MAX, FilterIndex
-from vinecast.core.content.filters_text import parse_filter
 from vinecast.core.content.schemas import Attribute, Event, Schema
 from vinecast.core.content.schemas_text import parse_schema
 from vinecast.core.draws import draw_array, stream

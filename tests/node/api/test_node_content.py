@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from support.content import SCHEMA
+from support.content import SCHEMA, parse_filter
 from support.live import live, settled, take, until, village
 from support.paths import DOCS
 from vinecast.core.content.filters import FilterSet, everything
 from vinecast.core.content.filters_index import INDEXED_FROM
-from vinecast.core.content.filters_text import parse_filter, parse_filter_set
+from vinecast.core.content.filters_text import parse_filter_set
 from vinecast.core.content.names import SCHEMA as HEADER
 from vinecast.core.content.names import digest_of
 from vinecast.core.content.schemas import Attribute, Schema
@@ -243,11 +243,11 @@ def test_few_filters_and_many_find_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(content, "when_compiled", lambda then: None)
     slow = SchemaDesk(schema, Counter())
     assert wants(slow, events, filter_sets) == expected
-    assert not slow.is_indexed
+    assert slow._index is None
     monkeypatch.setattr(content, "when_compiled", lambda then: then())
     fast = SchemaDesk(schema, Counter())
     assert wants(fast, events, filter_sets) == expected
-    assert fast.is_indexed
+    assert fast._index is not None
     assert wants(fast, events, filter_sets[:5]) == [[n for n in row if n < 5] for row in expected]
 
 
@@ -259,7 +259,7 @@ def test_the_index_is_made_beside_the_loop() -> None:
             assert node._contents is not None
             (desk,) = node._contents._desks.values()
             await node.publish(SCHEMA, order(1, count=3))
-            await until(lambda: desk.is_indexed, "the index is there")
+            await until(lambda: desk._index is not None, "the index is there")
             await node.publish(SCHEMA, order(2, count=3))
             assert prices(await take(readers[3], 2)) == [1, 2]
             assert sum(reader.waiting for reader in readers) == 0

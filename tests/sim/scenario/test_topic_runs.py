@@ -16,12 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from support.disseminations import dissemination_of
 from support.paths import SCENARIOS
 from vinecast.core.arrays.profiles import Profiles, choose_publishers
 from vinecast.core.errors import Bug, InputError
 from vinecast.core.machine import NOBODY
 from vinecast.core.trace import TraceKind, TraceRecord
-from vinecast.sim.measure.metrics import BY, LATENCIES, dissemination_of, dissemination_stats
+from vinecast.sim.measure.metrics import BY, LATENCIES, dissemination_stats
 from vinecast.sim.scenario import run
 from vinecast.sim.scenario.fault_driver import FaultDriver
 from vinecast.sim.scenario.run import CYCLE_COLUMNS, RunOutcome, populate, run_to_folder, simulate

@@ -3,13 +3,11 @@
 A filter of B bytes is a row of B / 8 words. An item, a 64-bit word (an id), sets ``hashes`` of its bits,
 whose places come from one mixing of the item by double hashing (Kirsch and Mitzenmacher, ESA 2006): an odd
 stride over a power of two of bits meets no bit twice. A lookup never misses what was inserted, and finds what
-was not with a chance that grows with what the filter holds (``false_positive_rate``).
+was not with a chance that grows with what the filter holds.
 
 An attenuated filter of depth K is K filters of one size [level, word]: level n is about what is n hops away.
 As bytes, words are little-endian. A ``difference`` tells which bytes of an attenuated filter have changed.
 """
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +33,6 @@ _CHANGE = np.dtype([("place", "<u2"), ("value", "u1")])
 def new_filter(filter_bytes: int, depth: int) -> Attenuated:
     """An empty attenuated filter."""
     return np.zeros((depth, filter_bytes // 8), dtype=np.uint64)
-
-
-def false_positive_rate(items: float, filter_bytes: int, hashes: int) -> float:
-    """How likely a filter that holds so many items seems to hold one that it does not."""
-    return (1 - math.exp(-hashes * items / (8 * filter_bytes))) ** hashes
 
 
 def fill_of(bits: NDArray[np.uint64]) -> NDArray[np.float64]:

@@ -122,11 +122,6 @@ class Filter:
     ranges: tuple[Range | None, ...]
     """By attribute; None where anything will do."""
 
-    @property
-    def is_everything(self) -> bool:
-        """Whether it matches every event of its schema."""
-        return all(one is None for one in self.ranges)
-
     def matches(self, event: Event) -> bool:
         """Whether an event of its schema is wanted."""
         pairs = zip(self.ranges, event, strict=True)
@@ -158,14 +153,6 @@ def overlap(attribute: Attribute, one: Range | None, two: Range | None) -> tuple
         return (one or two,)
     first, last = max(one.low_end, two.low_end), min(one.high_end, two.high_end)
     return (_range(attribute, first, last),) if first <= last else ()
-
-
-def intersection(a: Filter, b: Filter) -> Filter | None:
-    """The filter that matches what both match; None if that is nothing."""
-    ranges: list[Range | None] = []
-    for attribute, one, two in zip(a.schema.attributes, a.ranges, b.ranges, strict=True):
-        ranges.extend(overlap(attribute, one, two))
-    return Filter(a.schema, tuple(ranges)) if len(ranges) == len(a.ranges) else None
 
 
 def hull(a: Filter, b: Filter) -> Filter:
@@ -240,28 +227,6 @@ class FilterSet:
                     one, place = merged, 0
             kept.append(one)
         return FilterSet(self.schema, tuple(kept))
-
-    def bounded(self, count: int) -> "FilterSet":
-        """A filter set of at most so many filters that covers this one, and may want more than it.
-
-        Each filter for which no room is left joins the one that grows least by it.
-        """
-        if count < 1:
-            raise InputError(f"a filter set is bounded to 1 filter or more, not {count}")
-        kept = list(self.simplified().filters)
-        rest, kept = kept[count:], kept[:count]
-        for one in rest:
-            growths = [share(hull(other, one)) - share(other) for other in kept]
-            place = growths.index(min(growths))
-            kept[place] = hull(kept[place], one)
-        found = FilterSet(self.schema, tuple(kept))
-        return found.simplified() if rest else found
-
-
-def share(one: Filter) -> float:
-    """Which part of all that an event can be a filter matches, if points were spread evenly."""
-    spans = spans_of(one)
-    return math.prod((int(high) - int(low) + 1) / (KEY_MAX + 1) for low, high in spans)
 
 
 def spans_of(one: Filter) -> NDArray[np.uint64]:

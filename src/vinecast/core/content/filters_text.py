@@ -45,14 +45,6 @@ def parse_filter_set(schema: Schema, text: str) -> FilterSet:
     return FilterSet(schema, tuple(found))
 
 
-def parse_filter(schema: Schema, text: str) -> Filter:
-    """The one filter that a text describes."""
-    found = parse_filter_set(schema, text).filters
-    if len(found) != 1:
-        raise InputError(f"this must be one filter, not {len(found)}: {text[:80]}")
-    return found[0]
-
-
 def _parse_filters(schema: Schema, words: Words) -> Iterator[Filter]:
     """Conditions joined by ``and``: a filter for each choice among their alternatives."""
     by_place: dict[int, Alternatives] = {}
@@ -152,7 +144,7 @@ def filter_set_text(filter_set: FilterSet) -> str:
 
 
 def filter_text(one: Filter) -> str:
-    """A filter as ``parse_filter`` reads it."""
+    """A filter as ``parse_filter_set`` reads it."""
     pairs = zip(one.schema.attributes, one.ranges, strict=True)
     return " and ".join(_range_text(attribute, found) for attribute, found in pairs if found) or "everything"
 

@@ -114,7 +114,7 @@ class PlainMember:
             signed = SignedEvent(decode_record(block), block, cid_of(block), NO_SIGNATURE)
             reader = self._readers.get(signed.record.topic)
             if reader is not None:
-                reader.offer(Event(signed, frame.hops))
+                reader._offer(Event(signed, frame.hops))
 
     def on_up(self, peer: NodeId, address: Address, facts: PeerFacts) -> None:
         """Nothing to do."""

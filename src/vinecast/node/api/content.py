@@ -166,11 +166,6 @@ class SchemaDesk:
     def __len__(self) -> int:
         return len(self._all)
 
-    @property
-    def is_indexed(self) -> bool:
-        """Whether there is an index by now."""
-        return self._index is not None
-
     def add(self, filter_set: FilterSet) -> SubscriptionFilter:
         """One more subscription."""
         if self.filters + len(filter_set.filters) > FILTERS_MAX:

@@ -12,7 +12,6 @@ kept there, so that a node that comes back is the same one and finds the network
 """
 
 import asyncio
-import logging
 import os
 import time
 from collections import Counter
@@ -49,8 +48,6 @@ from vinecast.peer.streams.cursor import Start
 from vinecast.peer.topics import check_topic
 from vinecast.protocols.streams import NOW
 from vinecast.systems.common.router import ME
-
-log = logging.getLogger("vinecast.node")
 
 MINUTE_S = 60.0
 _CARD = "card version"
@@ -215,7 +212,7 @@ class Node:
         for subscription in (
             self._started_subscriptions.all() if self._started_subscriptions is not None else ()
         ):
-            subscription.end()
+            subscription._end()
         if self._started_driver is not None:
             self._note_peers()
             assert self._streams is not None

@@ -82,13 +82,13 @@ class Subscription:
         cursor: Cursor | None = None,
         wanted: SubscriptionFilter | None = None,
     ) -> None:
-        self.pattern = pattern
+        self._pattern = pattern
         self.dropped = 0
         """Events that found no room to wait."""
         self._waiting = waiting
-        self.cursor = cursor
+        self._cursor = cursor
         """How far it has come in streams; None where there are none."""
-        self.wanted = wanted
+        self._wanted = wanted
         """Which events of its topic it wants; None for all."""
         self._waiting_bytes = 0
         self._events: deque[Event] = deque()
@@ -99,7 +99,7 @@ class Subscription:
     @property
     def topic(self) -> str:
         """What was asked for."""
-        return str(self.pattern)
+        return str(self._pattern)
 
     @property
     def waiting(self) -> int:
@@ -114,14 +114,14 @@ class Subscription:
     async def close(self) -> None:
         """Read no more. What waits can still be read; then the iteration ends."""
         if not self._closed:
-            self.end()
+            self._end()
             await self._close(self)
 
-    def offer(self, event: Event) -> bool:
+    def _offer(self, event: Event) -> bool:
         """Let an event wait for the reader; whether there was room."""
         if self._closed:
             return False
-        if self.wanted is not None and not self.wanted.has(event._signed):
+        if self._wanted is not None and not self._wanted.has(event._signed):
             return True
         waiting_bytes = self._waiting_bytes + len(event._signed.block)
         if len(self._events) >= self._waiting or waiting_bytes > WAITING_BYTES:
@@ -133,9 +133,9 @@ class Subscription:
         self._events.append(event)
         return True
 
-    def read(self, signed: SignedEvent, hops: int, position: int) -> None:
+    def _read(self, signed: SignedEvent, hops: int, position: int) -> None:
         """Let an event of a stream wait for the reader, or be read later."""
-        topic, cursor = signed.record.topic, self.cursor
+        topic, cursor = signed.record.topic, self._cursor
         if self._closed or cursor is None:
             return
         has_room = len(self._events) < self._waiting and self._waiting_bytes < WAITING_BYTES
@@ -148,7 +148,7 @@ class Subscription:
             self._put(signed, hops, position)
 
     def _put(self, signed: SignedEvent, hops: int, position: int) -> None:
-        if self.wanted is not None and not self.wanted.has(signed):
+        if self._wanted is not None and not self._wanted.has(signed):
             return
         self._waiting_bytes += len(signed.block)
         self._came.set()
@@ -157,10 +157,10 @@ class Subscription:
     async def ack(self, event: Event) -> None:
         """Say that the consumer is done with an event of a stream and with all before it: after a restart it
         goes on behind that. It is written down soon; a crash before means that events come again."""
-        if self.cursor is not None:
-            self.cursor.ack(event.topic, event.offset)
+        if self._cursor is not None:
+            self._cursor.ack(event.topic, event.offset)
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """No more events will come."""
         self._closed = True
         self._came.set()
@@ -172,8 +172,8 @@ class Subscription:
         while not self._events:
             if self._closed:
                 raise StopAsyncIteration
-            if self.cursor is not None and self.cursor.is_behind:
-                self.cursor.catch_up(lambda signed, position: self._put(signed, -1, position))
+            if self._cursor is not None and self._cursor.is_behind:
+                self._cursor.catch_up(lambda signed, position: self._put(signed, -1, position))
                 if not self._events:  # nothing that is wanted: the loop has others to serve, too
                     await asyncio.sleep(0)
                 continue

@@ -69,15 +69,15 @@ class NodeSubscriptions:
 
     def _read(self, topics: list[str], subscription: Subscription) -> list[str]:
         """Let a subscription have these topics; those for which there was room."""
-        cursor = subscription.cursor
+        cursor = subscription._cursor
         assert cursor is not None
         topics = topics[:FOLLOWED_A_CYCLE]
         for topic in topics:
             cursor.begin(topic)
             if cursor.follows == EARLIEST:
                 for other in self.by_topic.get(topic, ()):
-                    assert other.cursor is not None
-                    other.cursor.leave_out(topic, self.driver.streams.store.state(topic).floor)
+                    assert other._cursor is not None
+                    other._cursor.leave_out(topic, self.driver.streams.store.state(topic).floor)
         found = self.driver.subscribe(topics, cursor.follows)
         for topic in found:
             self.by_topic.setdefault(topic, []).append(subscription)
@@ -88,13 +88,13 @@ class NodeSubscriptions:
     async def unsubscribe(self, topic: str) -> None:
         """Leave a topic, whoever reads it, also one from before a restart."""
         for subscription in list(self.by_topic.get(topic, ())):
-            if subscription.pattern.is_plain:
+            if subscription._pattern.is_plain:
                 await subscription.close()
         self._leave(topic)
 
     async def _close(self, subscription: Subscription) -> None:
-        if subscription.wanted is not None:
-            subscription.wanted.close()
+        if subscription._wanted is not None:
+            subscription._wanted.close()
         if subscription in self._patterns:
             self._patterns.remove(subscription)
         for topic, subscriptions in list(self._routed.items()):
@@ -105,8 +105,8 @@ class NodeSubscriptions:
         for topic, subscriptions in list(self.by_topic.items()):
             if subscription in subscriptions:
                 subscriptions.remove(subscription)
-                if subscription.cursor is not None:
-                    subscription.cursor.end(topic)
+                if subscription._cursor is not None:
+                    subscription._cursor.end(topic)
                 if not subscriptions:
                     self._leave(topic)
 
@@ -137,8 +137,8 @@ class NodeSubscriptions:
 
     def _names_of(self, subscription: Subscription) -> list[str]:
         """What the node takes part in for a subscription."""
-        if subscription.wanted is not None and subscription.wanted.is_routed:
-            return sorted(subscription.wanted.names)
+        if subscription._wanted is not None and subscription._wanted.is_routed:
+            return sorted(subscription._wanted.names)
         return [topic for topic, subscriptions in self.by_topic.items() if subscription in subscriptions]
 
     async def caught_up(self, topic: str) -> None:
@@ -165,7 +165,7 @@ class NodeSubscriptions:
         if not subscriptions:
             self.unread += 1
         for subscription in subscriptions:
-            if not subscription.offer(event):
+            if not subscription._offer(event):
                 self.driver.counters["dropped: subscriber too slow"] += 1
 
     def read(self, signed: SignedEvent, hops: int, position: int) -> None:
@@ -181,7 +181,7 @@ class NodeSubscriptions:
             self.unread += 1
             return
         for subscription in subscriptions:
-            subscription.read(signed, hops, position)
+            subscription._read(signed, hops, position)
 
     # In the background.
 
@@ -196,7 +196,7 @@ class NodeSubscriptions:
         for subscription in self._patterns:
             missing = [
                 name
-                for name in subscription.pattern.choose(known)
+                for name in subscription._pattern.choose(known)
                 if subscription not in self.by_topic.get(name, ())
             ]
             if missing and not self._read(missing, subscription):

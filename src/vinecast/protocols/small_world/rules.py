@@ -24,7 +24,6 @@ from vinecast.core.rule import inner_rule, rule
 _LONG = purpose("small_world.long")
 
 Peers = NDArray[np.int32]
-Places = NDArray[np.int32]
 
 
 class LinkChoice(NamedTuple):

@@ -65,10 +65,6 @@ class Pending:
         share = self._shares.get((topic, _ALL))
         return 0 if share is None else len(share.cids)
 
-    def is_awaited(self, cid: bytes) -> bool:
-        """Whether an event waits for this one."""
-        return cid in self._children
-
     def awaiting(self, cid: bytes) -> list[Waiting]:
         """Who waits for this one."""
         return [self._waiting[child] for child in self._children.get(cid, ())]

@@ -26,10 +26,6 @@ DIGITS = 3
 """Digits of a latency that its distribution keeps."""
 WHENS = ("run", "last")
 """All publications together, and the last one."""
-WHATS = ("hops", "copies", "latency_us")
-"""What there are distributions of: hops and latency over deliveries other than the publisher's own, copies
-over subscribers that have the event."""
-
 DELIVERY_COLUMNS: dict[str, str] = {
     "cycle": "int32",
     "topic": "int32",

@@ -21,7 +21,6 @@ Hit ratio, hops and duplication are also taken by *class*: over subscriptions to
 popularity (subscribers), or of nodes with about as many subscriptions. Classes are 1, 2–3, 4–7, 8–15, ….
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -393,14 +392,6 @@ class DisseminationMeter:
             self.dissemination.latency_us[row] = record.time_us - self._published_us[record.topic]
         elif record.kind in (TraceKind.RECEIVED_FIRST, TraceKind.RECEIVED_AGAIN):
             self.dissemination.copies[row] += 1
-
-
-def dissemination_of(records: Iterable[TraceRecord], profiles: Profiles, first_event: int) -> Dissemination:
-    """The dissemination that trace records tell of; topic t's event is first_event + t."""
-    meter = DisseminationMeter(profiles, first_event)
-    for record in records:
-        meter(record)
-    return meter.dissemination
 
 
 def publish_and_measure(

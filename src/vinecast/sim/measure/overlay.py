@@ -112,10 +112,6 @@ class Overlay:
         """How many views each node is in. [on-line node]"""
         return np.bincount(self.links.indices, minlength=self.online)
 
-    def out_degrees(self) -> NDArray[np.int64]:
-        """How many on-line nodes are in each node's view. [on-line node]"""
-        return np.diff(self.links.indptr).astype(np.int64)
-
     def components(self) -> Components:
         """The parts that no link joins."""
         if self.online == 0:

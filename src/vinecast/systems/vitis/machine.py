@@ -116,10 +116,6 @@ class Rendezvous(NoticesBase):
                 self.relays.forget(peer)
         return super().handle(event, now_us)
 
-    def is_rendezvous(self, topic: int) -> bool:
-        """Whether it knows nobody nearer to a topic's place."""
-        return self._next_hop(topic) < 0
-
     def ways(self, topic: int) -> list[int]:
         """Whom an event of a topic would be told to, by whoever has it here."""
         links = self._route(topic)
@@ -179,11 +175,6 @@ class Vitis(Rendezvous):
         """For each of its topics, in order: what it will say in the next cycle."""
         self._rate: NDArray[np.int64] = np.zeros(topics, dtype=np.int64)
         self._seen: NDArray[np.int64] = np.zeros(topics, dtype=np.int64)
-
-    def is_gateway(self, topic: int) -> bool:
-        """Whether it speaks for its cluster of a topic."""
-        row = self._row(topic)
-        return row >= 0 and int(self.proposed.gateway[row]) == self.me
 
     def parent_of(self, topic: int) -> int:
         """Of whom it has its gateway of a topic; NOBODY where it is its own, or does not subscribe."""
