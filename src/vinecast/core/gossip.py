@@ -106,7 +106,6 @@ class GossipLayer:
     # What all of them do.
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(sender, message) if isinstance(message, self.request):
                 told = self._told(message)

@@ -25,4 +25,3 @@ class Machine(Protocol):
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """Take one event at the given time; return what should be done about it, in order."""
-        ...

@@ -81,34 +81,26 @@ class Sweep(Protocol):
     @property
     def views(self) -> NDArray[np.int32]:
         """Whom everybody knows; empty slots hold NOBODY. [node, slot]"""
-        ...
 
     @property
     def state_bytes(self) -> int:
         """Bytes of protocol state, all nodes together."""
-        ...
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes needed besides while a cycle runs."""
-        ...
 
     def start(self, nodes: NDArray[np.int64], contacts: NDArray[np.int32]) -> None:
         """Bring nodes on line, for the first time or again. contacts: [started node, contact]"""
-        ...
 
     def stop(self, nodes: NDArray[np.int64]) -> None:
         """Take nodes off line; they keep their state."""
-        ...
 
     def forget_state(self, nodes: NDArray[np.int64]) -> None:
         """Let nodes that are off line lose what they knew."""
-        ...
 
     def sequential_cycle(self, instant: int) -> None:
         """Everybody's turn once, in the keyed order of the instant."""
-        ...
 
     def synchronous_phases(self, workers: int) -> tuple[Phase, ...]:
         """The passes of a synchronous cycle, in order, for so many workers at a time."""
-        ...

@@ -49,27 +49,21 @@ class RoutingHost(Protocol):
 
     def now_us(self) -> int:
         """The time, of a clock that never goes back."""
-        ...
 
     def handle(self, event: Event) -> None:
         """Let the machine handle something, and do what it asks for."""
-        ...
 
     def carry_out(self, effect: Effect) -> None:
         """Do what the machine asks for."""
-        ...
 
     def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
         """Send a frame; whether it will go out."""
-        ...
 
     def hear(self, peer: bytes) -> None:
         """A peer gossips. RemoteError when that is more than anybody has to listen to."""
-        ...
 
     def answer(self, sender: int, pulls: Sequence[Any]) -> None:
         """Let the machine answer a peer that asks for events by number, and send them."""
-        ...
 
 
 class Routing:
@@ -127,7 +121,6 @@ class Routing:
     # The machine.
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         return self.router.handle(event, now_us)
 
     def publishes(self, signed: SignedEvent) -> None:

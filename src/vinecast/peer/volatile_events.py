@@ -30,19 +30,15 @@ class EventHost(Protocol):
 
     def now_us(self) -> int:
         """The time, of a clock that never goes back."""
-        ...
 
     def carry_out(self, effect: Effect) -> None:
         """What the node's machine asks for besides."""
-        ...
 
     def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
         """Send a frame; whether it will go out."""
-        ...
 
     def refuse_topic(self, peer: bytes) -> None:
         """A peer sent an event on a topic that is not subscribed to."""
-        ...
 
 
 class VolatileEvents:

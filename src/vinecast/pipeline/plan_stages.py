@@ -62,34 +62,27 @@ class Stage(Protocol):
     @property
     def name(self) -> str:
         """What to call it."""
-        ...
 
     def needs(self) -> list[Place]:
         """What it reads from the lake."""
-        ...
 
     def makes(self) -> list[Place]:
         """What it publishes."""
-        ...
 
     def made_from(self, lake: Lake) -> dict[str, Any]:
         """All that its result depends on."""
-        ...
 
     def missing(self, lake: Lake) -> str:
         """What is missing of its result outside the lake, in words."""
-        ...
 
     def run(self, spark: "SparkSession", lake: Lake, progress: Progress | None) -> Done:
         """Make it."""
-        ...
 
 
 class _InTheLake:
     """A stage whose result is all in the lake."""
 
     def missing(self, lake: Lake) -> str:
-        """See ``Stage``."""
         return ""
 
 
@@ -113,15 +106,12 @@ class Ingest:
 
     @property
     def name(self) -> str:
-        """See ``Stage``."""
         return f"ingest {self.dataset}"
 
     def needs(self) -> list[Place]:
-        """See ``Stage``."""
         return []
 
     def makes(self) -> list[Place]:
-        """See ``Stage``."""
         kind = check_kind(self.settings.kind, self.settings.directed)
         return [(table, self.dataset) for table in tables_of(kind)]
 
@@ -129,19 +119,16 @@ class Ingest:
         return find_file(self.settings.file, self.around.folder, self.around.data)
 
     def made_from(self, lake: Lake) -> dict[str, Any]:
-        """See ``Stage``."""
         kind = check_kind(self.settings.kind, self.settings.directed)
         return ingest_made_from(kind, scan(self._path()), self.settings.directed)
 
     def missing(self, lake: Lake) -> str:
-        """See ``Stage``."""
         told = lake.current(*self.makes()[0]).notes
         if too_many_bad(told["good"], told["bad"], self.settings.max_bad):
             return f"{told['bad']:,} bad lines are too many now"
         return ""
 
     def run(self, spark: "SparkSession", lake: Lake, progress: Progress | None) -> Done:
-        """See ``Stage``."""
         told = self.settings
         ingest(spark, lake, told.kind, self._path(), self.dataset, told.directed, told.max_bad)
         rows = lake.current(*self.makes()[0]).rows
@@ -158,23 +145,18 @@ class Sample(_InTheLake):
 
     @property
     def name(self) -> str:
-        """See ``Stage``."""
         return f"sample {self.dataset}"
 
     def needs(self) -> list[Place]:
-        """See ``Stage``."""
         return [(EDGES, self.source), (USERS, self.source)]
 
     def makes(self) -> list[Place]:
-        """See ``Stage``."""
         return [(table, self.dataset) for table in sample.MADE]
 
     def made_from(self, lake: Lake) -> dict[str, Any]:
-        """See ``Stage``."""
         return sample.sample_made_from(lake, self.source, self.plan)
 
     def run(self, spark: "SparkSession", lake: Lake, progress: Progress | None) -> Done:
-        """See ``Stage``."""
         result = sample.take_sample(spark, lake, self.source, self.dataset, self.plan)
         return Done(f"{result.users:,} users, {result.edges:,} edges")
 
@@ -188,23 +170,18 @@ class Regularity(_InTheLake):
 
     @property
     def name(self) -> str:
-        """See ``Stage``."""
         return f"regularity {self.dataset}"
 
     def needs(self) -> list[Place]:
-        """See ``Stage``."""
         return [(SESSIONS, self.dataset)]
 
     def makes(self) -> list[Place]:
-        """See ``Stage``."""
         return [(table, self.dataset) for table in regularity.MADE]
 
     def made_from(self, lake: Lake) -> dict[str, Any]:
-        """See ``Stage``."""
         return regularity.regularity_made_from(lake, self.dataset, self.plan)
 
     def run(self, spark: "SparkSession", lake: Lake, progress: Progress | None) -> Done:
-        """See ``Stage``."""
         result = regularity.analyse(spark, lake, self.dataset, self.plan)
         return Done(f"{len(result.means):,} means")
 
@@ -219,24 +196,19 @@ class SweepStage(_InTheLake):
 
     @property
     def name(self) -> str:
-        """See ``Stage``."""
         return f"sweep {self.dataset}"
 
     def needs(self) -> list[Place]:
-        """See ``Stage``."""
         return lake_inputs(self.sweep)
 
     def makes(self) -> list[Place]:
-        """See ``Stage``."""
         kept = [table for name in self.sweep.keep for table in KEPT[name]]
         return [(table, self.dataset) for table in (RUNS, RUN_TIMINGS, *ALWAYS, *kept)]
 
     def made_from(self, lake: Lake) -> dict[str, Any]:
-        """See ``Stage``."""
         return sweep.made_from(expand(self.sweep, lake, self.around.data), [])
 
     def run(self, spark: "SparkSession", lake: Lake, progress: Progress | None) -> Done:
-        """See ``Stage``."""
         specs = expand(self.sweep, lake, self.around.data)
         result = sweep.run_sweep(spark, lake, self.dataset, specs, progress)
         failed = (
@@ -261,23 +233,18 @@ class Measure(_InTheLake):
 
     @property
     def name(self) -> str:
-        """See ``Stage``."""
         return f"measure {self.dataset}"
 
     def needs(self) -> list[Place]:
-        """See ``Stage``."""
         return [(RUNS, self.dataset)]
 
     def makes(self) -> list[Place]:
-        """See ``Stage``."""
         return [(table, self.dataset) for table in (MEASURES, SERIES, DISTRIBUTIONS)]
 
     def made_from(self, lake: Lake) -> dict[str, Any]:
-        """See ``Stage``."""
         return measure.made_from(lake, self.dataset, self.settings.source)
 
     def run(self, spark: "SparkSession", lake: Lake, progress: Progress | None) -> Done:
-        """See ``Stage``."""
         result = measure.measure_runs(spark, lake, self.dataset, self.settings.source)
         return Done(f"{result.deliveries:,} deliveries that were due, {result.measures:,} rows")
 
@@ -293,28 +260,22 @@ class ReportStage:
 
     @property
     def name(self) -> str:
-        """See ``Stage``."""
         return f"report {self.own_name}"
 
     def needs(self) -> list[Place]:
-        """See ``Stage``."""
         return [(RUNS, self.dataset), (MEASURES, self.dataset)]
 
     def makes(self) -> list[Place]:
-        """See ``Stage``."""
         return [(POINTS, self.own_name)]
 
     def made_from(self, lake: Lake) -> dict[str, Any]:
-        """See ``Stage``."""
         return report.made_from(lake, self.dataset, self.config)
 
     def missing(self, lake: Lake) -> str:
-        """See ``Stage``."""
         there = report.is_fresh(lake, self.dataset, self.config, self.out)
         return "" if there else f"{self.out} does not hold it"
 
     def run(self, spark: "SparkSession", lake: Lake, progress: Progress | None) -> Done:
-        """See ``Stage``."""
         result = report.write_report(spark, lake, self.dataset, self.out, self.config, self.own_name)
         return Done(f"{result.points} points of the grid, in {self.out}")
 

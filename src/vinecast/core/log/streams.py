@@ -46,32 +46,25 @@ class Streams(Protocol):
 
     def state(self, topic: str) -> StreamState:
         """A stream; EMPTY when nothing is known of it."""
-        ...
 
     def topics(self) -> list[str]:
         """All streams that something is known of, by name."""
-        ...
 
     def height_of(self, topic: str, cid: bytes) -> int:
         """The height of an event of this stream that is kept, is a head, or was forgotten not long ago; 0 for
         all others: they never were kept, lie far below the floor, or belong to another stream."""
-        ...
 
     def get(self, cid: bytes) -> SignedEvent | None:
         """An event that is kept."""
-        ...
 
     def after(self, topic: str, position: int, count: int) -> list[KeptEvent]:
         """The next events after a position, in the order of positions."""
-        ...
 
     def in_order(self, topic: str, after: tuple[int, bytes], count: int) -> list[KeptEvent]:
         """The next events after (height, content id), in the order that all nodes share."""
-        ...
 
     def position_of(self, cid: bytes) -> int:
         """The position of an event that is kept; 0 when it is not."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +95,9 @@ class StreamSink(Protocol):
 
     def keep(self, events: Sequence[SignedEvent], now_us: int) -> None:
         """Carry out ``Keep``: readable at once, safe later. What is kept already is left as it is."""
-        ...
 
     def set_floor(self, topic: str, floor: int) -> None:
         """Carry out ``SetFloor``."""
-        ...
 
 
 class Consumers(Protocol):
@@ -114,17 +105,13 @@ class Consumers(Protocol):
 
     def offset(self, consumer: str, topic: str) -> int:
         """The last position that a consumer acknowledged; 0 before the first."""
-        ...
 
     def ack(self, consumer: str, topic: str, position: int) -> None:
         """Note that a consumer is done with all up to a position; it never goes back. Safe when all that was
         kept before is. InputError when the stream has no such position."""
-        ...
 
     def consumers(self, topic: str) -> dict[str, int]:
         """The consumers of a stream that acknowledged something, with their offsets, by name."""
-        ...
 
     def drop_consumer(self, consumer: str, topic: str) -> None:
         """Forget how far a consumer has come."""
-        ...

@@ -77,7 +77,6 @@ class Finder:
         self._profiles = profiles
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(_, CyclonRequest() | CyclonAnswer()):
                 return self.cyclon.handle(event, now_us)

@@ -14,52 +14,42 @@ class LiveOutcome(Protocol):
     @property
     def faults(self) -> Sequence[str]:
         """Promises that were broken."""
-        ...
 
     @property
     def trouble(self) -> Sequence[str]:
         """What a node could not do."""
-        ...
 
     @property
     def converged_s(self) -> float:
         """Seconds from the last fault until all streams were equal, at most."""
-        ...
 
     @property
     def processes(self) -> int:
         """With one node each."""
-        ...
 
     @property
     def killed(self) -> int:
         """How often one was killed (−9)."""
-        ...
 
     @property
     def published(self) -> int:
         """Events."""
-        ...
 
     @property
     def acknowledged(self) -> int:
         """Of these, how many as many others hold as the claim asks for."""
-        ...
 
     @property
     def delivered(self) -> int:
         """Events that consumers were handed."""
-        ...
 
     @property
     def refused(self) -> Mapping[str, int]:
         """What nodes refused, by reason."""
-        ...
 
     @property
     def noted(self) -> Mapping[str, Any]:
         """What else there is to tell."""
-        ...
 
 
 Live = Callable[[str, str, int], LiveOutcome]

@@ -45,30 +45,24 @@ class Job(Protocol):
     @property
     def keep(self) -> Path | None:
         """The folder that keeps its result."""
-        ...
 
     @property
     def name(self) -> str:
         """In a few words."""
-        ...
 
     @property
     def work(self) -> float:
         """How much there is to do, in a unit of the jobs' own."""
-        ...
 
     def decided_by(self) -> dict[str, Any]:
         """All that decides the result, as JSON has it."""
-        ...
 
     @property
     def alike(self) -> Hashable:
         """Jobs for which this is the same can be done in one go, for less."""
-        ...
 
     def run_with(self, others: Sequence[Any]) -> list[Arrays]:
         """Do it and others that are alike; its result, and theirs."""
-        ...
 
 
 Go = Sequence[Job]

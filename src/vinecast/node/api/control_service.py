@@ -54,19 +54,16 @@ class ControlService:
         self._node = node
 
     def about(self) -> dict[str, Any]:
-        """See ``Service``."""
         node = self._node
         return {"id": node.id.hex(), "address": node.address, "network": node.network}
 
     async def open(self, request: Opening) -> EventFeed:
-        """See ``Service``."""
         if not isinstance(request, SubscribeContentRequest):
             return await EventFeed.open(self._node, request.topics, request.start, request.consumer)
         schema = await self._node.schemas.find(request.schema, bytes.fromhex(request.owner) or None)
         return EventFeed([self._node.subscribe(schema, request.start, request.consumer, request.where)])
 
     async def answer(self, request: ImmediateRequest) -> Any:
-        """See ``Service``."""
         node = self._node
         match request:
             case PublishRequest(topic, text, data, headers, durable):

@@ -119,7 +119,6 @@ class DurablePublisher:
     # What becomes of them.
 
     def safe(self, cids: Sequence[bytes]) -> None:
-        """See ``Listener``."""
         for cid in cids:
             awaited = self._awaited.get(cid)
             if awaited is not None:
@@ -127,7 +126,6 @@ class DurablePublisher:
                 self._settle(cid, awaited)
 
     def held(self, cid: bytes, holders: int) -> None:
-        """See ``Listener``."""
         awaited = self._awaited.get(cid)
         if awaited is not None:
             awaited.holders = holders

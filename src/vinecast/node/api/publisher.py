@@ -51,7 +51,6 @@ class Publisher:
     async def publish(
         self, topic: str, payload: Payload, headers: Headers | None = None, durable: bool = True
     ) -> Receipt:
-        """See ``Node.publish``."""
         check_topic(topic)
         data = _bytes_of(payload)
         if durable:

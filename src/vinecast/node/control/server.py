@@ -57,19 +57,15 @@ class Feed(Protocol):
     @property
     def topics(self) -> list[str]:
         """What was subscribed to."""
-        ...
 
     async def next(self) -> dict[str, Any] | None:
         """What is to be told next; None when there is nothing more."""
-        ...
 
     def ack(self, topic: str, offset: int) -> None:
         """The program is done with an event and all before it."""
-        ...
 
     async def close(self) -> None:
         """End it."""
-        ...
 
 
 class Service(Protocol):
@@ -77,15 +73,12 @@ class Service(Protocol):
 
     def about(self) -> dict[str, Any]:
         """Who it is."""
-        ...
 
     async def answer(self, request: ImmediateRequest) -> Any:
         """What is asked, for JSON."""
-        ...
 
     async def open(self, request: Opening) -> Feed:
         """Subscribe."""
-        ...
 
 
 class ControlServer:

@@ -9,11 +9,9 @@ class Clock(Protocol):
 
     def now_us(self) -> int:
         """Microseconds since 1970, of a clock that never goes back."""
-        ...
 
     def wall_us(self) -> int:
         """Microseconds since 1970, as the machine believes."""
-        ...
 
 
 class RealClock:

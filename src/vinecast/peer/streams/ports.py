@@ -26,24 +26,19 @@ class StreamPlace(Streams, StreamSink, Consumers, Protocol):
     @property
     def counters(self) -> Counter[str]:
         """What it did: commits, events, refused, forgotten."""
-        ...
 
     @property
     def is_crowded(self) -> bool:
         """Whether it takes nothing from others until there is room again."""
-        ...
 
     def weight(self, topic: str) -> int:
         """Bytes of a stream that are kept."""
-        ...
 
     async def durable(self) -> None:
         """Wait until all that was kept up to now is safe."""
-        ...
 
     def make_room(self) -> None:
         """Something was kept: where there is no disk, thin out what has become too much."""
-        ...
 
 
 class StreamHost(Protocol):
@@ -53,23 +48,18 @@ class StreamHost(Protocol):
 
     def now_us(self) -> int:
         """The time, of a clock that never goes back."""
-        ...
 
     def carry_out(self, effect: Effect) -> None:
         """What the node's machine asks for besides."""
-        ...
 
     def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
         """Send a frame; whether it will go out."""
-        ...
 
     def refuse_topic(self, peer: bytes) -> None:
         """A peer sent an event on a topic that is not subscribed to."""
-        ...
 
     def connected(self) -> Iterable[int]:
         """The peers that there are connections to."""
-        ...
 
 
 class Listener(Protocol):
@@ -77,11 +67,9 @@ class Listener(Protocol):
 
     def safe(self, cids: Sequence[bytes]) -> None:
         """They are safe on this node."""
-        ...
 
     def held(self, cid: bytes, holders: int) -> None:
         """So many others hold one."""
-        ...
 
 
 DeliverSafe = Callable[[SignedEvent, int, int], object]

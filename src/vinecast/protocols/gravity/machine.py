@@ -84,7 +84,6 @@ class Gravity:
         return self._peers, self._rows, self._levels
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(sender, GravityUpdate() as update):
                 return self._take(sender, update, now_us)

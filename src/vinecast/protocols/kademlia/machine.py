@@ -120,7 +120,6 @@ class Kademlia(Operations):
     # The machine.
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(sender, KademliaGoodbye()):
                 return self._lose(sender, now_us)
@@ -211,7 +210,6 @@ class Kademlia(Operations):
         return self._begin(Operation.CLOSEST, self._own_key, now_us, told=False, through=through)
 
     def _after(self, task: KademliaTask, now_us: int) -> list[Effect]:
-        """See ``Operations``."""
         if task.operation is Operation.PUT:
             self._hand_over(task)
         if task.operation is Operation.GET and task.value:

@@ -50,15 +50,12 @@ class Validator(Protocol):
 
     def check(self, key: bytes, value: bytes, now_us: int) -> bool:
         """Whether a value is one of this key's, now."""
-        ...
 
     def until_us(self, value: bytes) -> int:
         """Until when a value counts that has been checked."""
-        ...
 
     def select(self, values: Sequence[bytes]) -> int:
         """Which of these counts, by its place; each has been checked."""
-        ...
 
 
 def is_block(key: bytes, value: bytes) -> bool:

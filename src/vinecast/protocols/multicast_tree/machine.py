@@ -66,11 +66,9 @@ class TreeRouting(Protocol):
     def next_hop(self, topic: int) -> int:
         """The next peer on the way to the topic's key, the node itself where that ends, NOBODY where the node
         cannot tell: it has not joined yet, or there is no such topic."""
-        ...
 
     def suspect(self, peer: int) -> None:
         """A peer was silent when it should have spoken: route around it."""
-        ...
 
 
 class MulticastTree(Relations):
@@ -87,7 +85,6 @@ class MulticastTree(Relations):
         self._every_period = SetTimer(TIMER, config.period_us)
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(sender, message):
                 return self._receive(sender, message, now_us)

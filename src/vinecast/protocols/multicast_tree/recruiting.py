@@ -52,15 +52,12 @@ class TreePorts(TreeRouting, Protocol):
 
     def ways(self, topic: int, count: int) -> list[int]:
         """Peers strictly nearer to the topic's key than the node, the nearest first."""
-        ...
 
     def is_nearer(self, topic: int, peer: int) -> bool:
         """Whether this is such a peer."""
-        ...
 
     def heirs(self, topic: int, count: int) -> list[int]:
         """The peers nearest to the topic's key, but for the node itself, the nearest first."""
-        ...
 
 
 @dataclass(slots=True)
@@ -88,7 +85,6 @@ class RecruitingTree(MulticastTree):
         """Whether the timer of searches is set."""
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case TimerFired(name) if name == SEARCH_TIMER:
                 return self._end_searches(now_us)
@@ -118,7 +114,6 @@ class RecruitingTree(MulticastTree):
         self.above.pop(branch.topic, None)
 
     def forget_all(self) -> None:
-        """See ``Relations``."""
         super().forget_all()
         self.searches.clear()
         self.above.clear()

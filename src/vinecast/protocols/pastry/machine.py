@@ -132,7 +132,6 @@ class Pastry:
     # The machine.
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(sender, message):
                 self.asked.pop(sender, None)

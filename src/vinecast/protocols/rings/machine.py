@@ -86,11 +86,9 @@ class RingStatus(Protocol):
     @property
     def table(self) -> Table:
         """See ``Profiles``."""
-        ...
 
     def topics_of(self, peer: int) -> Topics:
         """See ``Profiles``."""
-        ...
 
 
 class Rings(GossipLayer):
@@ -115,7 +113,6 @@ class Rings(GossipLayer):
         self._others = others
 
     def forget(self, peer: int) -> None:
-        """See ``GossipLayer``."""
         rules.drop(self.peers, self.ages, peer)
         self.lost = True
 

@@ -30,11 +30,9 @@ class Seeker(Protocol):
 
     def seek(self, waiting: Waiting, topic: Topic) -> list[StreamEffect]:
         """An event begins to wait."""
-        ...
 
     def is_sought(self, cid: bytes) -> bool:
         """Whether an event is looked for."""
-        ...
 
 
 class Intake:

@@ -91,7 +91,6 @@ class GapRepair:
         """Peers that were met in this period."""
 
     def handle(self, event: RepairEvent, now_us: int) -> list[StreamEffect]:
-        """See ``Machine``."""
         match event:
             case Received(sender, message):
                 return self._finish(self._receive(sender, message, now_us), now_us)

@@ -72,7 +72,6 @@ class Vicinity(GossipLayer):
         self._others = others
 
     def forget(self, peer: int) -> None:
-        """See ``GossipLayer``."""
         rules.remove(self.peers, self.ages, peer)
 
     def _gather(self) -> int:

@@ -163,7 +163,6 @@ class Bounded:
         return getattr(self.machine, name)
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         if isinstance(event, Received) and isinstance(event.message, ContentEvent):
             cycle = now_us // self._period_us
             if cycle != self._cycle:
@@ -191,7 +190,6 @@ class Silent:
         self.machine = machine
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         return [
             effect
             for effect in self.machine.handle(event, now_us)

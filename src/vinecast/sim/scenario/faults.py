@@ -294,7 +294,6 @@ class _Deadly(StreamChecker):
         self.target: bytes | None = None
 
     def acknowledged(self, cid: bytes, holders: int) -> None:
-        """See ``StreamChecker``."""
         super().acknowledged(cid, holders)
         if self.target is None and holders >= self.enough:
             self.target = cid

@@ -54,7 +54,6 @@ class HostileNode:
         self._count = 0
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         if isinstance(event, TimerFired) and event.name == TIMER:
             return [SetTimer(TIMER, EVERY_US), *(self._attack() for _ in range(BURST))]
         if isinstance(event, Received) and isinstance(event.message, StreamWant | StreamList):

@@ -66,7 +66,6 @@ class _NamesMember:
         self._attacks = 0
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         effects: list[Effect] = []
         match event:
             case TimerFired(name) if name == RENEW:

@@ -36,32 +36,25 @@ class World(Protocol):
     @property
     def cycle(self) -> int:
         """The cycle that comes next."""
-        ...
 
     @property
     def online(self) -> NDArray[np.bool_]:
         """[node]"""
-        ...
 
     def views(self) -> NDArray[np.int32]:
         """Whom everybody knows; empty slots hold NOBODY. [node, slot]"""
-        ...
 
     def start(self, nodes: Nodes, contacts: Contacts, keep_state: bool) -> None:
         """Bring nodes up. contacts: [started node, contact]"""
-        ...
 
     def stop(self, nodes: Nodes, graceful: bool) -> None:
         """Take nodes down."""
-        ...
 
     def advance(self) -> None:
         """Run one cycle."""
-        ...
 
     def close(self) -> None:
         """Free what the world holds."""
-        ...
 
 
 class SweepWorld:
@@ -85,21 +78,17 @@ class SweepWorld:
         return self.engine.sweep.views
 
     def start(self, nodes: Nodes, contacts: Contacts, keep_state: bool) -> None:
-        """See ``World``."""
         if not keep_state:
             self.engine.sweep.forget_state(nodes)
         self.engine.sweep.start(nodes, contacts)
 
     def stop(self, nodes: Nodes, graceful: bool) -> None:
-        """See ``World``."""
         self.engine.sweep.stop(nodes)
 
     def advance(self) -> None:
-        """See ``World``."""
         self.engine.run(1)
 
     def close(self) -> None:
-        """See ``World``."""
         self.engine.close()
 
 
@@ -160,7 +149,6 @@ class EventWorld:
         self._changed_us[nodes] = at_us
 
     def stop(self, nodes: Nodes, graceful: bool) -> None:
-        """See ``World``."""
         stop = self.engine.leave if graceful else self.engine.crash
         at_us = self._at(nodes)
         for node, at in zip(nodes.tolist(), at_us.tolist(), strict=True):
@@ -185,7 +173,6 @@ class EventWorld:
         return np.maximum(self._changed_us[nodes], self.cycle * self._period_us)
 
     def advance(self) -> None:
-        """See ``World``."""
         self.cycle += 1
         self.engine.run(self.cycle * self._period_us - 1)
 

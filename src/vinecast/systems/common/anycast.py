@@ -169,7 +169,6 @@ class Anycast:
         self.renew_items()
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(sender, AnycastSeek() as seek):
                 return self._pass_on(sender, seek, now_us)

@@ -63,7 +63,6 @@ class NoticesBase(TManBase):
     # What all of them do.
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(sender, Notice() | Pull() | PulledEvent() | SeekingEvent() as message):
                 if not 0 <= message.topic < self.profiles.topic_ids.size:
@@ -81,7 +80,6 @@ class NoticesBase(TManBase):
         return super().handle(event, now_us)
 
     def peers_in_use(self) -> set[int]:
-        """See ``TManBase``."""
         return super().peers_in_use() | self.notices.peers()
 
     def _route(self, topic: int) -> list[int]:

@@ -58,65 +58,51 @@ class Router(Protocol):
     @property
     def machine(self) -> Machine:
         """What decides."""
-        ...
 
     def handle(self, event: RouterEvent, now_us: int) -> list[Effect]:
         """Let the machine handle something; see ``Machine``."""
-        ...
 
     # Peers.
 
     def in_use(self) -> set[int]:
         """Peers whose numbers must stay theirs."""
-        ...
 
     def partner_of(self, timer: str) -> int:
         """Whom the layer of a timer has asked and not heard from yet, or NOBODY."""
-        ...
 
     def leads_to(self, topic: int, peer: int) -> bool:
         """Whether events of a topic may go to a peer next."""
-        ...
 
     # Topics.
 
     def subscribes(self, topic: int) -> bool:
         """Whether the node's application wants a topic."""
-        ...
 
     def is_ready(self, topic: int, now_us: int) -> bool:
         """Whether an event on a topic that it subscribes to would reach this node."""
-        ...
 
     def is_alone(self, topic: int, now_us: int) -> bool:
         """Whether nobody else is known who takes part in a topic of its own."""
-        ...
 
     def is_searching(self, topic: int, now_us: int) -> bool:
         """Whether a subscriber of a topic may be found in a moment."""
-        ...
 
     def nearest(self, topic: int, now_us: int) -> tuple[int, int]:
         """Who is next to it in a topic of its own, below and above; NOBODY where there is none."""
-        ...
 
     def neighbours(self, topic: int, now_us: int) -> Sequence[int]:
         """All peers next to it in a topic's overlay."""
-        ...
 
     def carries(self, topic: int) -> bool:
         """Whether it has a place in a topic: events on it are taken, and its number stays."""
-        ...
 
     # Events.
 
     def takes_any(self, form: int, event: int) -> bool:
         """Whether an event in this form is taken on a topic in which the node has no place, too."""
-        ...
 
     def has_seen(self, event: int, topic: int) -> bool:
         """Whether an event came by lately; ``topic`` is NOBODY while that is not known."""
-        ...
 
 
 class Names(Protocol):
@@ -126,15 +112,12 @@ class Names(Protocol):
 
     def number_of(self, name: str) -> int | None:
         """The number of a name that somebody has."""
-        ...
 
     def place(self, point_of: Callable[[str], int], dtype: DTypeLike = ...) -> NDArray[Any]:
         """The points of all names, by number, kept up from now on."""
-        ...
 
     def watch(self, on_take: Callable[[int, str], object], on_leave: Callable[[int], object]) -> None:
         """Be told of every number that is given, and for which name, and of every one that is given back."""
-        ...
 
 
 class Peers(Protocol):
@@ -148,36 +131,28 @@ class Peers(Protocol):
     @property
     def topics(self) -> Names:
         """The names of topics."""
-        ...
 
     @property
     def card(self) -> Card:
         """The node's own card."""
-        ...
 
     def number_of(self, peer: bytes) -> int:
         """The number of a peer that is known, or NOBODY."""
-        ...
 
     def number_of_key(self, public: bytes) -> int:
         """The number of the peer with a public key, such as an event's publisher, or NOBODY."""
-        ...
 
     def id_of(self, number: int) -> bytes:
         """The id behind a number."""
-        ...
 
     def names_of(self, number: int) -> tuple[str, ...]:
         """All that a peer subscribes to, in the order of its card."""
-        ...
 
     def order_of(self, number: int) -> NDArray[Any]:
         """For each topic of a peer's profile, in order: which of its card's that is."""
-        ...
 
     def has(self, number: int, version: int) -> bool:
         """Whether the card of a peer that is held is of a version."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,4 +204,3 @@ class LiveSettings(Protocol):
     @property
     def table(self) -> KademliaConfig:
         """Kademlia's settings."""
-        ...

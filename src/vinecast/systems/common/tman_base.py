@@ -127,7 +127,6 @@ class TManBase:
     # What all of them do.
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(_, TManRequest() | TManAnswer() | TManProfile() | TManEcho()):
                 return self.tman.handle(event, now_us)

@@ -62,7 +62,6 @@ class TManRouter:
         """Who answered the last profile."""
 
     def handle(self, event: RouterEvent, now_us: int) -> list[Effect]:
-        """See ``Router``."""
         match event:
             case Received(sender, TManEcho()):
                 effects = self._on_tman.handle(event, now_us)
@@ -86,7 +85,6 @@ class TManRouter:
             self._rounds = {topic: self._rounds.get(topic, 0) + 1 for topic in mine}
 
     def partner_of(self, timer: str) -> int:
-        """See ``Router``."""
         partners = {cyclon.TIMER: self._on_tman.cyclon.partner, tman.TIMER: self._on_tman.tman.partner}
         return partners.get(timer, NOBODY)
 
@@ -100,5 +98,4 @@ class TManRouter:
         return False
 
     def neighbours(self, topic: int, now_us: int) -> Sequence[int]:
-        """See ``Router``."""
         return near_neighbours(self._on_tman, topic)

@@ -37,19 +37,15 @@ class Below(Protocol):
     @property
     def changes(self) -> int:
         """Another number whenever the ways may have changed."""
-        ...
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
         """See ``Machine``."""
-        ...
 
     def hear(self, peer: int, now_us: int) -> list[Effect]:
         """A message of the trees came from this peer."""
-        ...
 
     def say_goodbye(self, others: Iterable[int] = ()) -> list[Effect]:
         """Leave in good order: tell all it knows, and these."""
-        ...
 
 
 class TreeBase:
@@ -84,14 +80,12 @@ class TreeBase:
         self._mending: list[Effect] = []
 
     def suspect(self, peer: int) -> None:
-        """See ``TreeRouting``."""
         self._mending += self._below.handle(PeerLost(peer), self._now_us)
 
     def _exists(self, topic: int) -> bool:
         return 0 <= topic < self.profiles.topic_ids.size
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         self._now_us = now_us
         effects = self._dispatch(event, now_us)
         if self._below.joined and self._changes != self._below.changes:

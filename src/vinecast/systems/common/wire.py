@@ -160,23 +160,18 @@ class StatusGossip(Protocol):
 
     def words_of(self, number: int) -> tuple[int, ...]:
         """The words about a peer."""
-        ...
 
     def hear(self, number: int, told: Any) -> None:
         """Take over a peer's words from a ``PeerStatus``."""
-        ...
 
     def reset(self, peer: int) -> None:
         """A peer's topics are others now, or it is another peer: nothing is known of it."""
-        ...
 
     def enclose(self, to: int) -> Mapping[str, Any]:
         """What a profile for a peer says besides."""
-        ...
 
     def hear_profile(self, sender: int, frame: Any) -> None:
         """Take over what a profile of a peer says besides. RemoteError when no honest node says so."""
-        ...
 
 
 class FieldCodec(Protocol):
@@ -184,11 +179,9 @@ class FieldCodec(Protocol):
 
     def pack(self, value: Any) -> Iterator[tuple[Struct, int]]:
         """The value in as many parts as frames need, and how many things each has."""
-        ...
 
     def read(self, peer: bytes, part: Any) -> Any:
         """The value of a part that a peer sent. RemoteError when no honest node sends it."""
-        ...
 
 
 class EventEncoding(Protocol):
@@ -201,15 +194,12 @@ class EventEncoding(Protocol):
     @property
     def count(self) -> int:
         """Forms have numbers below this one."""
-        ...
 
     def form_of(self, message: Any) -> int | None:
         """The form of a message; None if it carries no event."""
-        ...
 
     def read(self, form: int, topic: int, signed: SignedEvent, hops: int) -> Any:
         """The message of an event that came in this form. RemoteError if there is none such."""
-        ...
 
 
 class PlainEncoding:
@@ -221,13 +211,10 @@ class PlainEncoding:
 
     @property
     def count(self) -> int:
-        """See ``EventEncoding``."""
         return len(self._carries)
 
     def form_of(self, message: Any) -> int | None:
-        """See ``EventEncoding``."""
         return self._forms.get(type(message))
 
     def read(self, form: int, topic: int, signed: SignedEvent, hops: int) -> Any:
-        """See ``EventEncoding``."""
         return self._carries[form](topic, signed.number, hops)

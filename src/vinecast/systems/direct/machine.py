@@ -71,7 +71,6 @@ class Direct:
         self.recent = RecentEvents(config.remembered, config.remember_us, "direct")
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(sender, DirectEvent(topic, number)):
                 return self._receive(sender, topic, number, now_us)

@@ -182,7 +182,6 @@ class Durable:
         return self.repair.place(topic)
 
     def handle(self, event: DurableInput, now_us: int) -> list[DurableEffect]:
-        """See ``Machine``."""
         self._now_us = now_us
         match event:
             case Received(sender, message):

@@ -251,7 +251,6 @@ class SimulatedDurable:
         return not self._committing and len(self.durable.repair.intake.pending) == 0
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Start():
                 return self._start(event, now_us)

@@ -82,7 +82,6 @@ class Flooding:
         self._routed_at = -1
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(sender, FloodingEvent() as message):
                 return self._receive(sender, message, now_us)

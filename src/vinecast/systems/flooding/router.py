@@ -54,11 +54,9 @@ class FloodingEncoding:
         self._peers = peers
 
     def form_of(self, message: Message) -> int | None:
-        """See ``EventEncoding``."""
         return 0 if isinstance(message, FloodingEvent) else None
 
     def read(self, form: int, topic: int, signed: SignedEvent, hops: int) -> FloodingEvent:
-        """See ``EventEncoding``."""
         return FloodingEvent(topic, signed.number, hops, self._peers.number_of_key(signed.record.publisher))
 
 
@@ -71,7 +69,6 @@ class FloodingRouter:
         self._rounds = 0
 
     def handle(self, event: RouterEvent, now_us: int) -> list[Effect]:
-        """See ``Router``."""
         match event:
             case TimerFired(cyclon.TIMER):
                 self._rounds = self._rounds + 1 if self._links() else 0
@@ -84,15 +81,12 @@ class FloodingRouter:
         return links
 
     def in_use(self) -> set[int]:
-        """See ``Router``."""
         return {*self._links(), self.machine.cyclon.partner} - {NOBODY}
 
     def partner_of(self, timer: str) -> int:
-        """See ``Router``."""
         return self.machine.cyclon.partner if timer == cyclon.TIMER else NOBODY
 
     def leads_to(self, topic: int, peer: int) -> bool:
-        """See ``Router``."""
         return peer in self._links()
 
     def is_ready(self, topic: int, now_us: int) -> bool:
@@ -122,5 +116,4 @@ class FloodingRouter:
         return True
 
     def has_seen(self, event: int, topic: int) -> bool:
-        """See ``Router``."""
         return event in self.machine.recent

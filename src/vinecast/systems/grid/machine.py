@@ -96,7 +96,6 @@ class GridService:
         self.own.begin_period(now_us)
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case TimerFired(name) if name == TIMER:
                 if self.slot >= 0:
@@ -163,7 +162,6 @@ class GridNode:
         return View(self.cyclon.peers, self.cyclon.ages)
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case TimerFired(name) if name == cyclon.TIMER:
                 self.grid.begin_period(now_us)

@@ -43,7 +43,6 @@ class RegularReplicas:
         self.node = GridNode(config, seed, me, patterns, scratch, utility)
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         return self.node.handle(event, now_us)
 
     def known(self) -> list[int]:

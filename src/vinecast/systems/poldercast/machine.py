@@ -123,7 +123,6 @@ class PolderCast:
             self.anycast = Anycast(config.anycast, seed, me, profiles, self._sample, self._knows, config.most)
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(sender, PolderCastEvent() as message):
                 return self._receive(sender, message, now_us)

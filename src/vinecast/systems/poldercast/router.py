@@ -114,7 +114,6 @@ class PolderCastRouter:
         self.is_alone = machine.is_alone
 
     def handle(self, event: RouterEvent, now_us: int) -> list[Effect]:
-        """See ``Router``."""
         match event:
             case Received(sender, message):
                 if self.machine.anycast is None and isinstance(message, ANYCAST_MESSAGES):
@@ -144,7 +143,6 @@ class PolderCastRouter:
         return topic in self._reachable or self.machine.is_reachable(topic)
 
     def is_searching(self, topic: int, now_us: int) -> bool:
-        """See ``Router``."""
         return self.machine.is_searching(topic, now_us)
 
     def nearest(self, topic: int, now_us: int) -> tuple[int, int]:
@@ -154,7 +152,6 @@ class PolderCastRouter:
         return int(carriers[0]), int(carriers[carriers.size // 2])
 
     def neighbours(self, topic: int, now_us: int) -> Sequence[int]:
-        """See ``Router``."""
         return ring_neighbours(self.machine, topic, now_us)
 
     def takes_any(self, form: int, event: int) -> bool:
@@ -162,5 +159,4 @@ class PolderCastRouter:
         return False
 
     def has_seen(self, event: int, topic: int) -> bool:
-        """See ``Router``."""
         return self.machine.has_seen(event)

@@ -115,7 +115,6 @@ class PolderCastRegular(PolderCast):
             )
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(_, VictorRequest() | VictorAnswer()):
                 return self.grid.handle(event, now_us)

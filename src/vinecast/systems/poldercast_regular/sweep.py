@@ -161,7 +161,6 @@ class PolderCastRegularSweep(PolderCastSweep):
         )  # fmt: skip
 
     def scratch_of(self, worker: int) -> Scratch:
-        """See ``PolderCastSweep``."""
         scratch = super().scratch_of(worker)
         while len(self._scores) <= worker:
             self._scores.append(np.zeros(scratch.peers.size, dtype=np.uint64))

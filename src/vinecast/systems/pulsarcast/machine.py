@@ -97,24 +97,20 @@ class PulsarCast(TreeBase):
     # The routing that the trees borrow.
 
     def next_hop(self, topic: int) -> int:
-        """See ``TreeRouting``."""
         return self.kademlia.next_hop(self._point(topic)) if self._exists(topic) else NOBODY
 
     def ways(self, topic: int, count: int) -> list[int]:
-        """See ``TreePorts``."""
         if not self.kademlia.joined or not self._exists(topic):
             return []
         return self.kademlia.buckets.nearer(self._point(topic), count)
 
     def is_nearer(self, topic: int, peer: int) -> bool:
-        """See ``TreePorts``."""
         if not self._exists(topic) or not self.kademlia.buckets.exists(peer):
             return False
         point, ids = self._point(topic), self.profiles.ids
         return int(ids[peer]) ^ point < int(ids[self.me]) ^ point
 
     def heirs(self, topic: int, count: int) -> list[int]:
-        """See ``TreePorts``."""
         return self.kademlia.buckets.closest(self._point(topic), count) if self._exists(topic) else []
 
     def _point(self, topic: int) -> int:

@@ -73,7 +73,6 @@ class PulsarCastRouter:
         self.subscribes, self.carries = self._tree.subscribed, self._tree.branches.__contains__
 
     def handle(self, event: RouterEvent, now_us: int) -> list[Effect]:
-        """See ``Router``."""
         if isinstance(event, Search | EventKnown | Publishing):
             return []
         return self.machine.handle(event, now_us)
@@ -81,7 +80,6 @@ class PulsarCastRouter:
     # Peers.
 
     def in_use(self) -> set[int]:
-        """See ``Router``."""
         tree = self._tree
         searched = (peer for search in tree.searches.values() for peer in search.refused)
         above = (peer for peers in tree.above.values() for peer in peers)
@@ -92,7 +90,6 @@ class PulsarCastRouter:
         return NOBODY
 
     def leads_to(self, topic: int, peer: int) -> bool:
-        """See ``Router``."""
         branch = self._tree.branches.get(topic)
         if branch is None:
             return peer == self.machine.next_hop(topic)
@@ -116,7 +113,6 @@ class PulsarCastRouter:
         return looked_around and topic in tree.roots
 
     def is_alone(self, topic: int, now_us: int) -> bool:
-        """See ``Router``."""
         branch = self._tree.branches.get(topic)
         if branch is None:
             return True
@@ -135,7 +131,6 @@ class PulsarCastRouter:
         return next(iter(branch.children), NOBODY), branch.parent
 
     def neighbours(self, topic: int, now_us: int) -> Sequence[int]:
-        """See ``Router``."""
         return tree_neighbours(self._tree, topic)
 
     def _knows_somebody(self) -> bool:

@@ -142,7 +142,6 @@ class Quasar:
         return view
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(sender, QuasarEvent() as message):
                 return self._receive(sender, message, now_us)

@@ -80,5 +80,4 @@ class Scribe(TreeBase):
         return self.pastry.peers
 
     def next_hop(self, topic: int) -> int:
-        """See ``TreeRouting``."""
         return self.pastry.next_hop(self.profiles.topic_ids[topic]) if self._exists(topic) else NOBODY

@@ -61,19 +61,15 @@ class Filters(Protocol):
     @property
     def attributes(self) -> int:
         """Attributes have numbers below this one."""
-        ...
 
     def spans(self, number: int) -> Sequence[Span]:
         """What a filter wants; nothing if there is no such filter."""
-        ...
 
     def wider(self, number: int) -> Sequence[int]:
         """The other filters that match all that a filter matches."""
-        ...
 
     def content(self, topic: int, event: Event) -> Content | None:
         """What a node needs to know of an event; None if it makes no sense."""
-        ...
 
 
 class Catalogue:
@@ -150,7 +146,6 @@ class Catalogue:
         return Content(range(self.first[schema], self.first[schema + 1]), places, frozenset(numbers))
 
     def wider(self, number: int) -> Sequence[int]:
-        """See ``Filters``."""
         if self._wider is None:
             self._wider = self._cover()
         return self._wider.get(number, ())

@@ -107,7 +107,6 @@ class ContentSystem(TManBase):
     # What both do.
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(sender, ContentRequest() as request):
                 return self.requests.hear(sender, request)
@@ -187,7 +186,6 @@ class ContentSystem(TManBase):
         return list(zip(to, lows, highs, strict=True))
 
     def peers_in_use(self) -> set[int]:
-        """See ``TManBase``."""
         return (super().peers_in_use() | self.requests.peers() | {self._before}) - {NOBODY}
 
     def _is_known(self, wanted: WantedRange) -> bool:
@@ -293,7 +291,6 @@ class ContentSystem(TManBase):
         return effects
 
     def has_seen(self, event: int) -> bool:
-        """See ``TManBase``."""
         return self._key(event, 0) in self.recent
 
     def _key(self, event: int, step: int) -> int:

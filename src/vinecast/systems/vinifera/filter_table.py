@@ -214,11 +214,9 @@ class FilterTable:
     # What the machine asks.
 
     def spans(self, number: int) -> Sequence[Span]:
-        """See ``Filters``."""
         return self._spans.get(number, ())
 
     def wider(self, number: int) -> Sequence[int]:
-        """See ``Filters``."""
         digest = self._digests.get(number)
         return () if digest is None else self._families[digest].cover(number)
 

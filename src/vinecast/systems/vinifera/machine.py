@@ -72,7 +72,6 @@ class Vinifera(ContentSystem):
         super().__init__("vinifera", config, seed, me, profiles, scratch, shared)
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         if isinstance(event, Received):
             message = event.message
             if isinstance(message, ShiftAsk):

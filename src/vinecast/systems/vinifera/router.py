@@ -63,13 +63,11 @@ class ContentEncoding:
     count = 2 * (1 + ATTRIBUTES_MAX)
 
     def form_of(self, message: Any) -> int | None:
-        """See ``EventEncoding``."""
         if isinstance(message, ContentEvent):
             return 2 * message.attribute + message.up
         return None
 
     def read(self, form: int, topic: int, signed: SignedEvent, hops: int) -> ContentEvent:
-        """See ``EventEncoding``."""
         digest, places = read_places(signed.record)
         if form // 2 > len(places):
             raise RemoteError("event routed by an attribute that it does not have")
@@ -94,7 +92,6 @@ class ViniferaRouter(TManRouter):
         self.carries = machine.requests.asks_for
 
     def handle(self, event: RouterEvent, now_us: int) -> list[Effect]:
-        """See ``Router``."""
         if isinstance(event, Publishing):
             digest, places = read_places(event.signed.record)
             self._shared.contents.clear()
@@ -134,5 +131,4 @@ class ViniferaRouter(TManRouter):
         return True
 
     def has_seen(self, event: int, topic: int) -> bool:
-        """See ``Router``."""
         return self.machine.has_seen(event)

@@ -30,11 +30,9 @@ class ViniferaWords:
         return int(self._peers.profiles.place[number]), int(self._shared.load[number])
 
     def hear(self, number: int, told: wire.ViniferaPeerStatus) -> None:
-        """See ``StatusGossip``."""
         self._peers.profiles.place[number], self._shared.load[number] = told.place, told.load
 
     def reset(self, peer: int) -> None:
-        """See ``StatusGossip``."""
         self._shared.describe(peer)
         self._shared.load[peer] = 0
 

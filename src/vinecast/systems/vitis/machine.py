@@ -107,7 +107,6 @@ class Rendezvous(NoticesBase):
         super().__init__(name, config, seed, me, profiles, scratch)
 
     def handle(self, event: Event, now_us: int) -> list[Effect]:
-        """See ``Machine``."""
         match event:
             case Received(sender, RelayRequest() as request):
                 self._routes.clear()
@@ -136,7 +135,6 @@ class Rendezvous(NoticesBase):
         return set(self.relays.links(topic)) <= {self._next_hop(topic)}
 
     def peers_in_use(self) -> set[int]:
-        """See ``NoticesBase``."""
         return super().peers_in_use() | self.relays.peers()
 
     def _select(self, count: int) -> int:

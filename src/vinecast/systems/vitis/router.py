@@ -55,7 +55,6 @@ class VitisRouter(TManRouter):
         self.words = VitisWords(ports.peers, shared, self._unmet, machine.subscribes, ports.counters)
 
     def handle(self, event: RouterEvent, now_us: int) -> list[Effect]:
-        """See ``Router``."""
         if isinstance(event, EventKnown):
             self.machine.notices.note(event.event, now_us)
             return []
@@ -67,7 +66,6 @@ class VitisRouter(TManRouter):
             self.words.forget_unmet(self.machine.neighbours(), self.machine.proposed_peers())
 
     def leads_to(self, topic: int, peer: int) -> bool:
-        """See ``Router``."""
         return peer in self.machine.ways(topic)
 
     def is_ready(self, topic: int, now_us: int) -> bool:
@@ -75,7 +73,6 @@ class VitisRouter(TManRouter):
         return super().is_ready(topic, now_us) and bool(self.machine.links(topic))
 
     def is_alone(self, topic: int, now_us: int) -> bool:
-        """See ``Router``."""
         return self.machine.is_alone(topic)
 
     def nearest(self, topic: int, now_us: int) -> tuple[int, int]:
@@ -93,5 +90,4 @@ class VitisRouter(TManRouter):
         return self.machine.notices.waits_for(event)
 
     def has_seen(self, event: int, topic: int) -> bool:
-        """See ``Router``."""
         return self.machine.has_seen(event)

@@ -86,12 +86,10 @@ class VitisWords:
         return (int(self._shared.weights.total[number]),)
 
     def hear(self, number: int, told: wire.VitisPeerStatus) -> None:
-        """See ``StatusGossip``."""
         least = int(self._peers.profiles.cnt[number])
         self._shared.weights.total[number] = max(told.weight, least)
 
     def reset(self, peer: int) -> None:
-        """See ``StatusGossip``."""
         self._shared.reset(peer)
         self._proposing.discard(peer)
 

@@ -58,12 +58,10 @@ class RingsRun:
 
     @property
     def keep(self) -> Path | None:
-        """See ``Job``."""
         return self.scene.keep
 
     @property
     def name(self) -> str:
-        """See ``Job``."""
         second = self.second
         rings = "PolderCast" if second is None else f"{second.name}, patterns {second.patterns}"
         scene = f"{self.scene.workload}, {self.scene.period_s:g} s"
@@ -163,13 +161,11 @@ class _Together(SweepWorld):
         self.above: list[SweepEngine] = []
 
     def start(self, nodes: Nodes, contacts: Contacts, keep_state: bool) -> None:
-        """See ``World``."""
         super().start(nodes, contacts, keep_state)
         for engine in self.above:
             SweepWorld(engine).start(nodes, contacts, keep_state)
 
     def advance(self) -> None:
-        """See ``World``."""
         super().advance()
         for engine in self.above:
             engine.run(1)

@@ -68,7 +68,6 @@ class FaultRuns:
 
     @property
     def name(self) -> str:
-        """See ``Job``."""
         return f"{self.kind}, seeds {self.first:,} to {self.first + self.count - 1:,}"
 
     @property
@@ -78,7 +77,6 @@ class FaultRuns:
         return float(self.count * (size.nodes if self.kind == NAMES else size.nodes * size.events))
 
     def decided_by(self) -> dict[str, Any]:
-        """See ``Job``."""
         size = asdict(FAULT_SIZES[self.scale])
         return {"faults": self.kind, "size": size, "first": self.first, "count": self.count}
 
@@ -163,7 +161,6 @@ class CostRun:
 
     @property
     def name(self) -> str:
-        """See ``Job``."""
         return f"{self.system}, {self.workload}, nodes {self.nodes}"
 
     @property
@@ -173,7 +170,6 @@ class CostRun:
         return float(size.users * size.written if self.workload == REDDIT else size.nodes * size.events)
 
     def decided_by(self) -> dict[str, Any]:
-        """See ``Job``."""
         trace = self.data / FILES[REDDIT][0] if self.workload == REDDIT and self.data else None
         return {
             "costs": self.system,

@@ -70,7 +70,6 @@ class QuasarRun:
 
     @property
     def name(self) -> str:
-        """See ``Job``."""
         at = self.population
         return f"{at.nodes:,} nodes, {at.kind} groups, {self.branching or 'all'} copies, seed {at.seed}"
 
@@ -81,7 +80,6 @@ class QuasarRun:
         return float(at.nodes * at.degree * at.depth * at.filter_bytes)
 
     def decided_by(self) -> dict[str, Any]:
-        """See ``Job``."""
         return {"quasar": asdict(self.population), "branching": self.branching, "polls": self.polls}
 
     @property
@@ -90,7 +88,6 @@ class QuasarRun:
         return self.population
 
     def run_with(self, others: "Sequence[QuasarRun]") -> list[Arrays]:
-        """See ``Job``."""
         population = populate(self.population)
         far = farthest(population.links, _SOURCES)
         return [play_on(population, play) | {"diameter": np.array([far])} for play in (self, *others)]

@@ -135,7 +135,6 @@ class ContentRestRun:
 
     @property
     def name(self) -> str:
-        """See ``Job``."""
         return self.network.name
 
     @property
@@ -144,17 +143,14 @@ class ContentRestRun:
         return float(self.network.nodes * (self.network.cycles + self.rounds))
 
     def decided_by(self) -> dict[str, Any]:
-        """See ``Job``."""
         published = {"events": self.events, "ways": self.ways, "rounds": self.rounds}
         return {"content": self.network.decided_by(), **published}
 
     @property
     def alike(self) -> Hashable:
-        """See ``Job``."""
         return self
 
     def run_with(self, others: "Sequence[ContentRestRun]") -> list[Arrays]:
-        """See ``Job``."""
         return [rest.run() for rest in (self, *others)]
 
     @_uncollected()
@@ -203,25 +199,20 @@ class Rush:
 
     @property
     def name(self) -> str:
-        """See ``Job``."""
         return f"{self.network.name}, rates"
 
     @property
     def work(self) -> float:
-        """See ``Job``."""
         return float(self.network.nodes * (self.network.cycles + 2 * len(self.rates)))
 
     def decided_by(self) -> dict[str, Any]:
-        """See ``Job``."""
         return {"content": self.network.decided_by(), "rates": self.rates, "capacity": CAPACITY}
 
     @property
     def alike(self) -> Hashable:
-        """See ``Job``."""
         return self
 
     def run_with(self, others: "Sequence[Rush]") -> list[Arrays]:
-        """See ``Job``."""
         return [rush.run() for rush in (self, *others)]
 
     @_uncollected()
@@ -250,26 +241,21 @@ class ContentChurnRun:
 
     @property
     def name(self) -> str:
-        """See ``Job``."""
         return f"{self.network.name}, churn"
 
     @property
     def work(self) -> float:
-        """See ``Job``."""
         return float(self.network.nodes * self.network.cycles) / 3
 
     def decided_by(self) -> dict[str, Any]:
-        """See ``Job``."""
         trace = None if self.trace is None else digest_of(self.trace)
         return {"content": self.network.decided_by(), "churn": trace, "a cycle": A_CYCLE}
 
     @property
     def alike(self) -> Hashable:
-        """See ``Job``."""
         return self
 
     def run_with(self, others: "Sequence[ContentChurnRun]") -> list[Arrays]:
-        """See ``Job``."""
         return [crowd.run() for crowd in (self, *others)]
 
     @_uncollected()

@@ -37,7 +37,6 @@ class Upkeep:
 
     @property
     def name(self) -> str:
-        """See ``Job``."""
         return f"{self.system}, {self.crowd.workload}, upkeep"
 
     @property
@@ -64,7 +63,6 @@ class Upkeep:
         )
 
     def decided_by(self) -> dict[str, Any]:
-        """See ``Job``."""
         return {"scenario": self.resolved().table(), "crowd": self.crowd.decided_by()}
 
     @property

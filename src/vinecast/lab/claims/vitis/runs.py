@@ -160,7 +160,6 @@ class VitisRestRun:
 
     @property
     def name(self) -> str:
-        """See ``Job``."""
         rates = "" if self.alpha is None else f", α = {self.alpha:g}"
         table = "no bound" if self.table is None else f"table of {self.table}"
         return f"{self.system}, {self.crowd.workload}, {table}{rates}"
@@ -172,7 +171,6 @@ class VitisRestRun:
         return self.crowd.nodes * self.cycles * (self.table or 2 * TABLE) / TABLE * slower
 
     def decided_by(self) -> dict[str, Any]:
-        """See ``Job``."""
         config = as_table(config_of(self.system, self.table, self.long_links))
         return {
             "on_tman": self.system, "config": config, "crowd": self.crowd.decided_by(),
@@ -246,16 +244,13 @@ class Churned:
 
     @property
     def name(self) -> str:
-        """See ``Job``."""
         return f"{self.system}, churn, {self.cycles:,} cycles"
 
     @property
     def work(self) -> float:
-        """See ``Job``."""
         return float(self.crowd.nodes * self.cycles)
 
     def decided_by(self) -> dict[str, Any]:
-        """See ``Job``."""
         trace = None if self.trace is None else digest_of(self.trace)
         return {
             "on_tman": self.system, "config": as_table(config_of(self.system)),
