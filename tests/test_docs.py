@@ -1,4 +1,4 @@
-"""Docs: links lead somewhere, and modules that pages name are there."""
+"""Docs: links lead somewhere, and modules that pages and docstrings name are there."""
 
 import re
 from collections.abc import Iterator
@@ -17,6 +17,8 @@ MODULE = re.compile(
 DOTTED = re.compile(r"vinecast(?:\.[a-z]\w*)+|(core|protocols|systems|peer|sim|lab)\.[a-z]\w*(?:\.\w+)*")
 TEST = re.compile(r"tests/[\w/]+(\.py)?")
 FILE = re.compile(r"\w+\.py")
+QUOTED = re.compile(r"``([^`\n]+)``")
+PAGE = re.compile(r"docs/[\w/.-]+\.md(?:#[\w-]+)?")
 
 
 def pages() -> list[Path]:
@@ -74,16 +76,20 @@ def told(page: Path, what: str) -> str:
     return f"{page.relative_to(ROOT)}: {what}"
 
 
+def leads_somewhere(target: str, page: Path) -> bool:
+    """Whether a link from a page leads to a file and, in another page, to a heading."""
+    path, _, anchor = target.partition("#")
+    to = (page.parent / path).resolve() if path else page
+    return to.exists() and (not anchor or to.suffix != ".md" or anchor in anchors(to))
+
+
 def test_every_link_leads_to_a_file() -> None:
-    dead = []
-    for page, text in prose():
-        for _, target in LINK.findall(text):
-            path, _, anchor = target.partition("#")
-            to = (page.parent / path).resolve() if path else page
-            if "://" in target:
-                continue
-            if not to.exists() or (anchor and to.suffix == ".md" and anchor not in anchors(to)):
-                dead.append(told(page, target))
+    dead = [
+        told(page, target)
+        for page, text in prose()
+        for _, target in LINK.findall(text)
+        if "://" not in target and not leads_somewhere(target, page)
+    ]
     assert not dead, "point these links to where the file or the heading is now:\n" + "\n".join(dead)
 
 
@@ -104,6 +110,15 @@ def test_modules_in_backticks_are_there() -> None:
     assert not gone, "name the module as it is called now, or leave it out:\n" + "\n".join(gone)
 
 
+def test_what_docstrings_name_is_there() -> None:
+    gone = []
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        gone += [told(path, f"``{code}``") for code in QUOTED.findall(text) if not is_there(code)]
+        gone += [told(path, to) for to in PAGE.findall(text) if not leads_somewhere(to, ROOT / "README.md")]
+    assert not gone, "name the module or the page as it is called now, or leave it out:\n" + "\n".join(gone)
+
+
 def test_what_is_checked_can_fail() -> None:
     assert is_there("peer/wire/codec.py")
     assert is_there("core/log/streams")
@@ -113,4 +128,6 @@ def test_what_is_checked_can_fail() -> None:
     assert not is_there("peer/wire/codex.py")
     assert not is_there("core.names.NameChecker")
     assert not is_there("tests/test_nothing.py")
-    assert "links-that-lead" not in anchors(ROOT / "README.md")
+    assert leads_somewhere("docs/node.md#bounds", ROOT / "README.md")
+    assert not leads_somewhere("docs/node.md#no-bounds", ROOT / "README.md")
+    assert not leads_somewhere("docs/nowhere.md", ROOT / "README.md")

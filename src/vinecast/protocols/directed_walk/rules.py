@@ -1,9 +1,9 @@
 """The decisions of a directed walk, at one node.
 
 The neighbours are given as rows of ``homes`` [row, level, word], and ``masks`` [neighbour] says which levels
-of each hold the group: bit n for level n (``core.bloom.levels_with``). Algorithm 2 looks through neighbours
-in some order and does not say which; here it begins with a random one, so that of several wells as near not
-always the same one draws (ours: else messages of a large group pile up at a few members and die).
+of each hold the group: bit n for level n (``core.arrays.bloom.levels_with``). Algorithm 2 looks through
+neighbours in some order and does not say which; here it begins with a random one, so that of several wells as
+near not always the same one draws (ours: else messages of a large group pile up at a few members and die).
 """
 
 import numpy as np

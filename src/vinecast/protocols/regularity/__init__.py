@@ -1,7 +1,7 @@
 """A node's own regularity: when it is on line, day after day or week after week (S4 §2.3 and §5.5.1).
 
-What *regular* means is defined once, in ``core.regularity``, for the analysis of traces and for nodes. Here
-is how a node comes to know its own pattern: from a log of when it came on line, still was, and left
+What *regular* means is defined once, in ``core.arrays.regularity``, for traces and for nodes. Here is
+how a node comes to know its own pattern: from a log of when it came on line, still was, and left
 (``log``), summed up as it goes (``service``), for a whole population at once (``sweep``).
 """
 

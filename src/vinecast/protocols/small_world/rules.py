@@ -1,13 +1,13 @@
 """Which links make a small world, and where a lookup goes next.
 
-Everybody and every topic has a place on the circle (``core.profiles``). Symphony draws the length of a long
-link from the harmonic distribution, between the mean distance of neighbours and the whole circle. Here a link
-draws an octave of lengths uniformly and a length within it uniformly, in whole numbers: the same distribution
-to within the bend of 1/x over an octave, and the same bits on every machine. The mean distance of neighbours
-is estimated from a node's own two. A link leads up or down by the toss of a coin, because lookups come from
-both sides (Symphony's lead up, and are used from both ends). A node draws once for each of its links, for
-good, and then wants the peer that is nearest to that point, so that tables come to rest (S2 leaves open when
-to draw).
+Everybody and every topic has a place on the circle (``core.arrays.profiles``). Symphony draws the length of a
+long link from the harmonic distribution, between the mean distance of neighbours and the whole circle. Here a
+link draws an octave of lengths uniformly and a length within it uniformly, in whole numbers: the same
+distribution to within the bend of 1/x over an octave, and the same bits on every machine. The mean distance
+of neighbours is estimated from a node's own two. A link leads up or down by the toss of a coin, because
+lookups come from both sides (Symphony's lead up, and are used from both ends). A node draws once for each of
+its links, for good, and then wants the peer that is nearest to that point, so that tables come to rest (S2
+leaves open when to draw).
 """
 
 from typing import NamedTuple

@@ -5,11 +5,12 @@ event engine: it settles, publishes a few events that are not measured, and then
 spaced. With churn, nodes come and go meanwhile; at the end everybody is back for some cycles.
 
 messages, bytes   sent and received, control and events together, from the first event to the end; a message
-                  counts as received whether it arrives or not; sizes as in ``sim.wire``, and a payload in
-                  every message that carries an event
+                  counts as received whether it arrives or not; sizes as in ``sim.engine.wire``, and a payload
+                  in every message that carries an event
 cpu               process time that the node's machine took to handle all that, in microseconds: of the pure
                   machine in Python, without sockets, codecs or signatures
-memory            the machine's state at the end (``sim.footprint``), and a profile for every peer it knows
+memory            the machine's state at the end (``sim.measure.footprint``), and the profile of each peer
+                  that it knows
 disk              bytes that it keeps for good
 coverage          share of the events on its topics that a node was handed by the end, whether or not it was
                   on line when they were published
@@ -73,7 +74,7 @@ class Candidate:
     disk: Callable[[Any], int] = lambda machine: 0
     """Bytes that a machine keeps for good."""
     weigh: Callable[[Any], int | None] = lambda message: None
-    """Bytes of a message, where ``sim.wire`` cannot know them."""
+    """Bytes of a message, where ``sim.engine.wire`` cannot know them."""
     durable: bool = False
     """Whether it promises that nothing is missed in the end."""
 
