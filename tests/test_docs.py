@@ -110,6 +110,17 @@ def test_modules_in_backticks_are_there() -> None:
     assert not gone, "name the module as it is called now, or leave it out:\n" + "\n".join(gone)
 
 
+def test_examples_import_what_is_there() -> None:
+    imports = re.compile(r"^ *(?:from|import) (vinecast\.[\w.]+)(?: import (\w+))?", flags=re.MULTILINE)
+    gone = [
+        told(page, f"from {module} import {name}")
+        for page in pages()
+        for module, name in imports.findall(page.read_text())
+        if not has_name(f"{module}.{name}" if name else module)
+    ]
+    assert not gone, "let these examples import from where the module is now:\n" + "\n".join(gone)
+
+
 def test_what_docstrings_name_is_there() -> None:
     gone = []
     for path in PACKAGE.rglob("*.py"):
