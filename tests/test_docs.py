@@ -131,7 +131,7 @@ def test_what_docstrings_name_is_there() -> None:
 
 
 def test_what_is_checked_can_fail() -> None:
-    assert is_there("peer/wire/codec.py")
+    assert is_there("peer/codecs/codec.py")
     assert is_there("core/log/streams")
     assert is_there("vinecast.core.arrays.regularity")
     assert is_there("core.log.name_record.NameChecker")

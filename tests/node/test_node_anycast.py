@@ -21,11 +21,11 @@ from vinecast.node.api.subscription import Subscription
 from vinecast.node.runtime.capabilities import scratch_pool
 from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.storage.identity_file import make_identity
+from vinecast.peer.codecs.codec import Codec
+from vinecast.peer.codecs.frame_codec import FrameCodec
 from vinecast.peer.identity import Identity, verify
 from vinecast.peer.limits.misbehaviour import BenignRefusal
 from vinecast.peer.table.peer_table import PeerTable
-from vinecast.peer.wire.codec import Codec
-from vinecast.peer.wire.frame_codec import FrameCodec
 from vinecast.peer.wire.handshake import MISBEHAVED
 from vinecast.peer.wire.messages import SystemFrame, encode, make_card, system_frame
 from vinecast.protocols.cyclon import CyclonConfig

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from vinecast.peer.wire.frame_codec import decoder_of
+from vinecast.peer.codecs.frame_codec import decoder_of
 from vinecast.peer.wire.messages import SystemFrame, decode, read_body
 from vinecast.systems.common.wire import FrameSpec
 

@@ -15,13 +15,13 @@ from vinecast.lab.localnet.attacker import Attacker
 from vinecast.node.api.node import Node
 from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.storage.identity_file import make_identity
+from vinecast.peer.codecs.codec import Codec
+from vinecast.peer.codecs.frame_codec import FrameCodec
 from vinecast.peer.identity import Identity, verify
 from vinecast.peer.table.peer_table import PeerTable
 from vinecast.peer.table.relayed_topics import RelayedTopics
 from vinecast.peer.table.topic_numbers import TopicNumbers
 from vinecast.peer.volatile_events import UNKNOWN_FORM
-from vinecast.peer.wire.codec import Codec
-from vinecast.peer.wire.frame_codec import FrameCodec
 from vinecast.peer.wire.handshake import MISBEHAVED
 from vinecast.peer.wire.messages import FORM_MAX, EventFrame, encode, make_card, system_frame
 from vinecast.protocols.multicast_tree import (

@@ -30,14 +30,14 @@ from vinecast.node.api.subscription import Subscription
 from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.node.transport.interface import TransportConfig
+from vinecast.peer.codecs.codec import Codec
+from vinecast.peer.codecs.status_codec import StatusCodec
 from vinecast.peer.identity import Identity, verify
 from vinecast.peer.limits.misbehaviour import FAULTS_A_CYCLE, TOLD_CYCLES, TOO_MUCH_GOSSIP
 from vinecast.peer.streams.messages import CarriedEvents, encode_stream
 from vinecast.peer.table.peer_table import PeerTable
-from vinecast.peer.wire.codec import Codec
 from vinecast.peer.wire.handshake import MISBEHAVED
 from vinecast.peer.wire.messages import EventFrame, encode, make_card, system_frame
-from vinecast.peer.wire.status_codec import StatusCodec
 from vinecast.protocols.content_table import WantedRange
 from vinecast.protocols.cyclon.machine import CyclonAnswer, CyclonRequest
 from vinecast.protocols.load_balance import LOAD_MAX

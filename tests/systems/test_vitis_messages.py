@@ -22,15 +22,15 @@ from vinecast.lab.localnet.attacker import Attacker
 from vinecast.node.api.node import Node
 from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.storage.identity_file import make_identity
+from vinecast.peer.codecs.codec import Codec
+from vinecast.peer.codecs.frame_codec import NAMES_BYTES, FrameCodec
+from vinecast.peer.codecs.joiner import Joiner
+from vinecast.peer.codecs.status_codec import StatusCodec
 from vinecast.peer.identity import Identity, verify
 from vinecast.peer.limits.misbehaviour import TOO_MUCH_GOSSIP
 from vinecast.peer.table.peer_table import PeerTable
-from vinecast.peer.wire.codec import Codec
-from vinecast.peer.wire.frame_codec import NAMES_BYTES, FrameCodec
 from vinecast.peer.wire.handshake import MISBEHAVED
-from vinecast.peer.wire.joiner import Joiner
 from vinecast.peer.wire.messages import encode, make_card, system_frame
-from vinecast.peer.wire.status_codec import StatusCodec
 from vinecast.protocols.cyclon.machine import CyclonAnswer, CyclonRequest
 from vinecast.protocols.gateway import Proposed
 from vinecast.protocols.relay_path import RelayRequest

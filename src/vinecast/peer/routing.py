@@ -15,6 +15,10 @@ from vinecast.core.events import Effect, Event, Message, Received
 from vinecast.core.log.batch_signature import SignedEvent
 from vinecast.core.log.name_record import NameChecker
 from vinecast.core.machine import NOBODY, Machine
+from vinecast.peer.codecs.codec import Codec
+from vinecast.peer.codecs.frame_codec import FrameCodec, checked_topic, decoder_of
+from vinecast.peer.codecs.joiner import Joiner
+from vinecast.peer.codecs.status_codec import StatusCodec
 from vinecast.peer.config import PeerConfig
 from vinecast.peer.identity import verify
 from vinecast.peer.limits.misbehaviour import BenignRefusal
@@ -25,11 +29,7 @@ from vinecast.peer.streams.messages import encode_stream
 from vinecast.peer.streams.replicas import replica_key
 from vinecast.peer.table.peer_table import PeerTable
 from vinecast.peer.table.relayed_topics import RelayedTopics
-from vinecast.peer.wire.codec import Codec
-from vinecast.peer.wire.frame_codec import FrameCodec, checked_topic, decoder_of
-from vinecast.peer.wire.joiner import Joiner
 from vinecast.peer.wire.messages import Gossip, SystemFrame, encode, read_body, system_frame
-from vinecast.peer.wire.status_codec import StatusCodec
 from vinecast.protocols.kademlia import MESSAGES as TABLE_MESSAGES
 from vinecast.protocols.kademlia import point_of
 from vinecast.systems.common.router import EventKnown, Publishing, RouterPorts, Search

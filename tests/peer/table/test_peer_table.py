@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from vinecast.core.errors import RemoteError
 from vinecast.core.machine import NOBODY
 from vinecast.node.storage.identity_file import make_identity
+from vinecast.peer.codecs.codec import Codec
 from vinecast.peer.identity import verify
 from vinecast.peer.limits.replay_window import ReplayWindow
 from vinecast.peer.table.peer_table import CHECKED_A_CYCLE, TOPICS_EACH, PeerTable
-from vinecast.peer.wire.codec import Codec
 from vinecast.peer.wire.messages import EventFrame, Gossip, decode, encode, make_card
 from vinecast.protocols.cyclon.machine import CyclonRequest
 from vinecast.protocols.rings import RingsAnswer

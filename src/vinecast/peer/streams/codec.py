@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from vinecast.core.log.batch_signature import SignedEvent, read_signed_event
 from vinecast.core.log.blocks import cid_of
+from vinecast.peer.codecs.frame_codec import checked_topic
 from vinecast.peer.streams import messages as wire
-from vinecast.peer.wire.frame_codec import checked_topic
 from vinecast.protocols.kademlia import (
     KademliaAnswer,
     KademliaFind,

@@ -4,13 +4,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from vinecast.core.events import Effect, Message, PeerLost, Received, Send
+from vinecast.peer.codecs.codec import Codec
+from vinecast.peer.codecs.frame_codec import FrameCodec
 from vinecast.peer.streams import messages as wire
 from vinecast.peer.streams.codec import TABLE_FRAME_SPECS
 from vinecast.peer.streams.ports import StreamHost
 from vinecast.peer.streams.replicas import ReplicaFinder
 from vinecast.peer.table.peer_table import PeerTable
-from vinecast.peer.wire.codec import Codec
-from vinecast.peer.wire.frame_codec import FrameCodec
 from vinecast.protocols.kademlia import MESSAGES as TABLE_MESSAGES
 from vinecast.protocols.kademlia import Kademlia
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message
 from vinecast.core.machine import NOBODY
+from vinecast.peer.codecs.codec import ENTRIES_BYTES, Codec, weight_of
 from vinecast.peer.limits.misbehaviour import BenignRefusal
 from vinecast.peer.table.peer_table import PeerTable
-from vinecast.peer.wire.codec import ENTRIES_BYTES, Codec, weight_of
 from vinecast.protocols.tman import TManEcho, TManProfile
 from vinecast.systems.common.router import ME
 from vinecast.systems.common.tman_router import EXCHANGES

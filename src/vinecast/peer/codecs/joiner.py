@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vinecast.core.events import Message
-from vinecast.peer.wire.frame_codec import FrameCodec, cut, longest
+from vinecast.peer.codecs.frame_codec import FrameCodec, cut, longest
 from vinecast.peer.wire.messages import system_frame
 from vinecast.systems.common.wire import FrameSpec
 

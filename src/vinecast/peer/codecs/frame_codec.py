@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from vinecast.core.errors import RemoteError
 from vinecast.core.events import Message
+from vinecast.peer.codecs.codec import Codec
 from vinecast.peer.limits.misbehaviour import BenignRefusal
 from vinecast.peer.topics import is_topic
-from vinecast.peer.wire.codec import Codec
 from vinecast.systems.common.wire import (
     HOPS_MAX,
     Entry,

@@ -1,0 +1,130 @@
+"""Tidiness: sizes, folders that need each other one way only, one version, documented public names."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import vinecast
+from support.paths import DOCS, ROOT
+
+PACKAGE = Path(vinecast.__file__).parent
+MODULES = {path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+
+FOLDER_MODULES_MAX = 25
+MODULE_LINES_MAX = 450
+FUNCTION_LINES_MAX = 70
+PARAMETERS_MAX = 8
+HUBS = {"Driver.__init__", "PeerTable.__init__"}
+"""Constructors that put a node together, and may take more."""
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Every function, with its file and its name."""
+    for path, tree in MODULES.items():
+        owners = {
+            id(inner): f"{outer.name}."
+            for outer in ast.walk(tree)
+            if isinstance(outer, ast.ClassDef)
+            for inner in outer.body
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{name_of(path)}:{node.lineno} {owners.get(id(node), '')}{node.name}", node
+
+
+def test_folders_are_small() -> None:
+    counts: dict[Path, int] = defaultdict(int)
+    for path in MODULES:
+        counts[path.parent] += 1
+    large = [
+        f"{name_of(folder)} has {count}" for folder, count in counts.items() if count > FOLDER_MODULES_MAX
+    ]
+    assert not large, f"more than {FOLDER_MODULES_MAX} modules: make folders by subject: {', '.join(large)}"
+
+
+def test_modules_are_small() -> None:
+    sizes = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
+    large = [f"{name} has {lines}" for name, lines in sizes.items() if lines > MODULE_LINES_MAX]
+    assert not large, f"more than {MODULE_LINES_MAX} lines: split by concept: {', '.join(large)}"
+
+
+def test_functions_are_small() -> None:
+    sizes = [(name, (node.end_lineno or node.lineno) - node.lineno + 1) for name, node in functions()]
+    large = [f"{name} has {lines}" for name, lines in sizes if lines > FUNCTION_LINES_MAX]
+    assert not large, f"more than {FUNCTION_LINES_MAX} lines: name its parts: {', '.join(large)}"
+
+
+def test_functions_take_few_parameters() -> None:
+    large = []
+    for name, node in functions():
+        given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        count = sum(one.arg not in ("self", "cls") for one in given)
+        if count > PARAMETERS_MAX and name.rpartition(" ")[2] not in HUBS:
+            large.append(f"{name} takes {count}")
+    assert not large, (
+        f"more than {PARAMETERS_MAX} parameters: hand in what belongs together as one: {', '.join(large)}"
+    )
+
+
+def imported(tree: ast.Module) -> Iterator[tuple[str, ...]]:
+    """What of the package a module imports when it runs, as paths below it."""
+    hints = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in hints or not isinstance(node, ast.ImportFrom) or not node.module:
+            continue
+        for one in node.names:
+            top, *rest = [*node.module.split("."), one.name]
+            if top == "vinecast":
+                yield tuple(rest)
+
+
+def test_folders_do_not_need_each_other_both_ways() -> None:
+    needs: dict[Path, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for path, tree in MODULES.items():
+        own = path.relative_to(PACKAGE).parts[:-1]
+        for other in imported(tree):
+            depth = next((i for i, (a, b) in enumerate(zip(own, other, strict=False)) if a != b), None)
+            if depth is not None and PACKAGE.joinpath(*other[: depth + 1]).is_dir():
+                needs[PACKAGE.joinpath(*own[:depth])][own[depth]].add(other[depth])
+    for folder, graph in needs.items():
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            ring = " → ".join(error.args[1])
+            pytest.fail(f"in vinecast/{name_of(folder)}: {ring}: move what both need below them")
+
+
+def test_the_version_stands_once() -> None:
+    from vinecast.core.version import VERSION
+
+    assert vinecast.__version__ == VERSION
+    found = [
+        name_of(path)
+        for path, tree in MODULES.items()
+        if any(isinstance(node, ast.Constant) and node.value == VERSION for node in ast.walk(tree))
+    ]
+    assert found == ["core/version.py"], f"take the version from core/version.py: {found}"
+    assert f'"{VERSION}"' not in (ROOT / "pyproject.toml").read_text("utf-8"), (
+        "pyproject.toml reads core/version.py"
+    )
+
+
+def test_public_names_are_documented() -> None:
+    pages = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+    words = set(re.findall(r"\w+", "\n".join(page.read_text("utf-8") for page in pages)))
+    missing = [name for name in vinecast.__all__ if name not in words]
+    assert not missing, f"describe these in the README or in docs/: {', '.join(missing)}"
