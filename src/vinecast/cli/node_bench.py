@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from typing import Any
 
 from vinecast.cli.output import print_results, progress
@@ -63,25 +62,5 @@ def bench_node(arguments: argparse.Namespace) -> int:
     title += " ".join(("", "--with", *arguments.rivals)) if arguments.rivals != RIVALS else ""
     with progress("bench", 0) as tell:
         results = list(bench_node(plan, lambda text: tell(0, text)))
-    print_results(results, title, arguments.json, arguments.markdown)
-    return 0
-
-
-def add_sizes(parser: argparse.ArgumentParser, quick: str, **sizes: str) -> None:
-    """The options of a benchmark with sizes; each with its help."""
-    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
-    parser.add_argument("--quick", action="store_true", help=quick)
-    for name, text in sizes.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=positive, metavar="N", help=text)
-
-
-def measure_sizes(name: str, arguments: argparse.Namespace, usual: Any, bench: Callable[..., Any]) -> int:
-    """Measure with the sizes that are given, else the usual ones, and print the table."""
-    given = {option: getattr(arguments, option) or value for option, value in asdict(usual).items()}
-    title = f"vinecast bench {name}"
-    for option, value in given.items():
-        title += f" --{option.replace('_', '-')} {value}"
-    with progress("bench", 0) as tell:
-        results = list(bench(replace(usual, **given), lambda text: tell(0, text)))
     print_results(results, title, arguments.json, arguments.markdown)
     return 0

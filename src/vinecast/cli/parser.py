@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from vinecast import __version__
-from vinecast.cli.anycast_bench import add_bench_anycast
 from vinecast.cli.commands import DATA_VARIABLE, bench_sim, reproduce, sim_run, sim_show, sim_workload
 from vinecast.cli.content import add_schema
-from vinecast.cli.content_bench import add_bench_content
-from vinecast.cli.durable_bench import add_bench_durable
-from vinecast.cli.matching_bench import add_bench_matching
 from vinecast.cli.net import add_net
 from vinecast.cli.node import add_node
 from vinecast.cli.node_bench import add_bench_node
 from vinecast.cli.pipeline import add_pipeline
 from vinecast.cli.pipeline_bench import add_bench_pipeline
+from vinecast.cli.sized_benches import add_sized_benches
 from vinecast.cli.topic import add_topic
 from vinecast.cli.values import positive, positives, seed, setting
 from vinecast.core.errors import InputError
@@ -183,10 +180,7 @@ def _add_bench(commands: Any) -> None:
     _add_data(sim)
     add_bench_pipeline(subjects, _command)
     add_bench_node(subjects, _command)
-    add_bench_durable(subjects, _command)
-    add_bench_matching(subjects, _command)
-    add_bench_content(subjects, _command)
-    add_bench_anycast(subjects, _command)
+    add_sized_benches(subjects, _command)
 
 
 def _add_reproduce(commands: Any) -> None:
