@@ -35,7 +35,10 @@ from vinecast.sim.engine.network import Network, NetworkConfig
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.scenario.faults import durable_config
 from vinecast.sim.workload.subscriptions import pattern
-from vinecast.systems.durable.carriers import over_notices, over_tree
+from vinecast.systems.common.notices import PulledEvent, SeekingEvent
+from vinecast.systems.common.notices_base import NoticesBase
+from vinecast.systems.common.tman_router import near_neighbours
+from vinecast.systems.durable.carriers import over_tree
 from vinecast.systems.durable.machine import Carrier, Durable, DurableEvent, PublishSigned, Routed
 from vinecast.systems.durable.simulated import DurableNodes, FormChecker, topic_name
 from vinecast.systems.scribe.machine import Scribe, ScribeConfig
@@ -274,6 +277,17 @@ def test_over_trees() -> None:
         return make_carrier
 
     trial(carriers, 10)
+
+
+def over_notices(machine: NoticesBase) -> Carrier:
+    """Notices, as Vitis has them: events are asked for."""
+    return Carrier(
+        machine,
+        (PulledEvent, SeekingEvent),
+        lambda topic, now_us: near_neighbours(machine, topic),
+        machine.notices.note,
+        relays=True,
+    )
 
 
 def test_over_notices() -> None:

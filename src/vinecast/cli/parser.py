@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from vinecast import __version__
+from vinecast.cli.bench import add_sized_benches
 from vinecast.cli.commands import DATA_VARIABLE, bench_sim, reproduce, sim_run, sim_show, sim_workload
 from vinecast.cli.content import add_schema
 from vinecast.cli.net import add_net
@@ -14,7 +15,6 @@ from vinecast.cli.node import add_node
 from vinecast.cli.node_bench import add_bench_node
 from vinecast.cli.pipeline import add_pipeline
 from vinecast.cli.pipeline_bench import add_bench_pipeline
-from vinecast.cli.sized_benches import add_sized_benches
 from vinecast.cli.topic import add_topic
 from vinecast.cli.values import positive, positives, seed, setting
 from vinecast.core.errors import InputError

@@ -22,8 +22,8 @@ class PeerConfig:
     """What can be set of a peer. The defaults are ours, and fit some hundreds of nodes on one network."""
 
     system: str = limited("poldercast", one_of=LIVE_SYSTEMS)
-    """What carries events: PolderCast's rings, PulsarCast's trees, Vitis' clusters and relay paths, or
-    Vinifera's ways of content. Nodes of another system are refused."""
+    """What carries events: PolderCast's rings, PulsarCast's trees, Vitis' clusters and relay paths,
+    Vinifera's ways of content, or flooding over all links. Nodes of another system are refused."""
     period_s: float = limited(1.0, at_least=0.01, at_most=3600.0)
     """Seconds between two exchanges of each gossip layer, or two heartbeats of a tree."""
     fanout: int = limited(2, at_least=1, at_most=64)

@@ -7,7 +7,6 @@ reason.
 """
 
 import asyncio
-import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -60,8 +59,6 @@ from vinecast.peer.wire.messages import (
 )
 from vinecast.systems.common.notices import Pull
 from vinecast.systems.common.router import ME
-
-log = logging.getLogger("vinecast.node")
 
 _OBSERVED = {kind: f"events {kind.name.lower().replace('_', ' ')}" for kind in TraceKind}
 UNWANTED = "refused: event on a topic that is not subscribed to"

@@ -19,7 +19,7 @@ from vinecast.core.content.filters_index import WhenCompiled
 from vinecast.core.events import Effect, Event
 from vinecast.core.log.batch_signature import SignedEvent
 from vinecast.core.machine import Machine
-from vinecast.protocols.kademlia import KademliaConfig, Validator
+from vinecast.protocols.kademlia import Validator
 from vinecast.systems.common.wire import ENTRIES_MAX, Card, EventEncoding, FieldCodec, StatusGossip
 
 ME = 0
@@ -190,17 +190,3 @@ class LiveParts(NamedTuple):
     """What it says of peers beside their cards, in systems on T-Man."""
     fields: Mapping[type[Any], FieldCodec] = {}
     """The kinds of fields in frames that only this system has."""
-
-
-class LiveSettings(Protocol):
-    """The settings of a node, as far as systems need them."""
-
-    period_s: float
-    remembered: int
-    remember_s: float
-    peers: int
-    topics: int
-
-    @property
-    def table(self) -> KademliaConfig:
-        """Kademlia's settings."""

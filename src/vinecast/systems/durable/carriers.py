@@ -3,9 +3,6 @@ to a node in a topic. On live nodes a system's row says so."""
 
 from vinecast.core.machine import Machine
 from vinecast.protocols.multicast_tree import MulticastTree, TreeEvent, TreePublish
-from vinecast.systems.common.notices import PulledEvent, SeekingEvent
-from vinecast.systems.common.notices_base import NoticesBase
-from vinecast.systems.common.tman_router import near_neighbours
 from vinecast.systems.common.tree_base import tree_neighbours
 from vinecast.systems.durable.machine import Carrier
 from vinecast.systems.poldercast.machine import PolderCast, PolderCastEvent
@@ -21,14 +18,3 @@ def over_tree(machine: Machine, tree: MulticastTree) -> Carrier:
     """Multicast trees, as a system has them."""
     carries = TreeEvent, TreePublish
     return Carrier(machine, carries, lambda topic, now_us: tree_neighbours(tree, topic), relays=True)
-
-
-def over_notices(machine: NoticesBase) -> Carrier:
-    """Notices, as Vitis has them: events are asked for."""
-    return Carrier(
-        machine,
-        (PulledEvent, SeekingEvent),
-        lambda topic, now_us: near_neighbours(machine, topic),
-        machine.notices.note,
-        relays=True,
-    )
