@@ -27,7 +27,9 @@ PEOPLE = [make_identity() for _ in range(12)]
 
 def book_of(owner: int = 0, peers: int = 8, topics: int = 20, in_use: Iterable[int] = ()) -> PeerTable:
     me = PEOPLE[owner]
-    return PeerTable(me.public, me.sign, verify, NETWORK, peers, topics, lambda: in_use)
+    peer_table = PeerTable(me.public, me.sign, verify, NETWORK, peers, topics)
+    peer_table.in_use = lambda: in_use
+    return peer_table
 
 
 def card_of(who: int, version: int = 1, topics: tuple[str, ...] = ("a",), network: str = NETWORK) -> Card:

@@ -110,7 +110,7 @@ class StreamSummary:
         """How many are kept, and their bytes."""
 
     def copy(self) -> "StreamSummary":
-        """The book as it is now."""
+        """The state as it is now."""
         numbers = (self.first, self.last, self.floor, self.events, self.size)
         return StreamSummary(dict(self.heads), self.gone, *numbers)
 

@@ -2,7 +2,7 @@
 simulated runs.
 
 The parent is the application of every node: it has events published, is handed what consumers read, and keeps
-the books (``lab/localnet/ledger``). What is done to the processes: ``lab/localnet/durable_kinds``.
+the ledger (``lab/localnet/ledger``). What is done to the processes: ``lab/localnet/durable_kinds``.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """A local network, to try things: N nodes in a few processes, that publish and perhaps come and go.
 
-The parent starts the processes (``lab/localnet/worker``), tells their nodes what to do and keeps the books
+The parent starts the processes (``lab/localnet/worker``), tells their nodes what to do and keeps the tally
 (``lab/localnet/tally``). The nodes are real ones, with sockets and signatures; only the parent is not: it
 knows everything, so that what is shown is the truth and not a node's belief. Publishing begins when all nodes
 are ready and all rings complete, where there are rings, or after a while without that.

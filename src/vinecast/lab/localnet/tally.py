@@ -161,7 +161,7 @@ class NetTally:
             event.got[node] = hops
 
     def judge(self, now_s: float, everything: bool = False) -> None:
-        """Close the books on events that had their time."""
+        """Close the tally of events that had their time."""
         for number, event in list(self._open.items()):
             if everything or now_s - event.at_s >= self._patience_s:
                 del self._open[number]

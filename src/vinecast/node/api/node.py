@@ -33,7 +33,7 @@ from vinecast.node.api.topic_names import TopicNames
 from vinecast.node.runtime.bootstrap import Bootstrap
 from vinecast.node.runtime.clock import RealClock
 from vinecast.node.runtime.config import NodeConfig
-from vinecast.node.runtime.driver import Driver
+from vinecast.node.runtime.driver import Driver, DriverPorts, OwnCard
 from vinecast.node.runtime.warm_up import is_warm, warm_up
 from vinecast.node.storage.identity_file import load_or_make_identity, make_identity
 from vinecast.node.storage.memory_streams import VolatileStreams
@@ -147,18 +147,12 @@ class Node:
             self._store, config.waiting, config.alone_cycles, self._expects_others
         )
         self._started_driver = Driver(
-            identity=identity,
-            transport=self._transport,
-            config=config,
-            clock=RealClock(),
-            seed=int.from_bytes(os.urandom(7), "big"),
-            network=self.network,
-            deliver=subscriptions.take,
-            read=subscriptions.read,
-            store=self._streams,
-            advertise=self._advertise,
-            version=int.from_bytes(self._store.meta(_CARD) or b"", "big"),
-            on_card=self._note_card,
+            identity,
+            self.network,
+            int.from_bytes(os.urandom(7), "big"),
+            config,
+            DriverPorts(self._transport, RealClock(), self._streams, subscriptions.take, subscriptions.read),
+            OwnCard(self._advertise, int.from_bytes(self._store.meta(_CARD) or b"", "big"), self._note_card),
         )
         subscriptions.driver = self._started_driver
         driver = self._started_driver

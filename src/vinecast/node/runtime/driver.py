@@ -9,7 +9,7 @@ reason.
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from vinecast.core.content.filters_index import WhenCompiled
 from vinecast.core.errors import InputError, RemoteError
@@ -64,32 +64,45 @@ _OBSERVED = {kind: f"events {kind.name.lower().replace('_', ' ')}" for kind in T
 UNWANTED = "refused: event on a topic that is not subscribed to"
 
 
+class DriverPorts(NamedTuple):
+    """What a driver stands on, and who takes the events that the application subscribed to."""
+
+    transport: Transport
+    clock: Clock
+    store: StreamPlace
+    deliver: Callable[[SignedEvent, int], None]
+    """Takes an event outside of streams, and how many connections it travelled; it must not wait."""
+    deliver_safe: DeliverSafe
+    """The same for events of streams."""
+
+
+class OwnCard(NamedTuple):
+    """What a driver is told of the node's card, and who is told of a new one."""
+
+    advertise: Address | None
+    """Where others reach the node; None: where it listens."""
+    version: int
+    """Of the last card, before a restart."""
+    on_card: Callable[[int], object]
+
+
 class Driver(TopicMembership):
-    """Runs the system of one node. ``deliver`` takes an event that the application subscribed to, and how
-    many connections it travelled; it must not wait. ``read`` is the same for events of streams, which lie in
-    ``store``."""
+    """Runs the system of one node."""
 
     def __init__(
         self,
         identity: Identity,
-        transport: Transport,
-        config: NodeConfig,
-        clock: Clock,
-        seed: int,
         network: str,
-        deliver: Callable[[SignedEvent, int], None],
-        read: DeliverSafe,
-        store: StreamPlace,
-        advertise: Address | None = None,
-        version: int = 0,
-        on_card: Callable[[int], object] = lambda version: None,
+        seed: int,
+        config: NodeConfig,
+        ports: DriverPorts,
+        card: OwnCard,
     ) -> None:
-        """``version``: of the last card, before a restart; ``on_card`` is told of every new one."""
-        self.transport = transport
+        self.transport, self._clock, store, deliver, deliver_safe = ports
+        self.address, self._version, self._on_card = card
         self.scratch = scratch_pool()
         self.when_compiled: WhenCompiled = when_compiled
         period_us = round(config.period_s * SECOND_US)
-        self._version, self._on_card = version, on_card
         self.counters: Counter[str] = Counter()
         self._observed: deque[tuple[int, Observe]] = deque(maxlen=config.traced)
         self.peer_table = PeerTable(
@@ -99,15 +112,13 @@ class Driver(TopicMembership):
             network,
             config.peers,
             config.topics,
-            self._in_use,
             config.slotting.slots if config.slotting is not None else 0,
             config.unmet,
         )
-        self._clock = clock
+        self.peer_table.in_use = self._in_use
         self.system = Routing(config, seed, network, self.peer_table, self)
         self.machine: Any = self.system.machine
         """What decides; for those who look inside."""
-        self.address: Address | None = advertise
         self.joined = asyncio.Event()
         """Set when somebody else is known."""
         self._codec = self.system.codec
@@ -122,7 +133,7 @@ class Driver(TopicMembership):
             self.peer_table,
             checker,
             store,
-            read,
+            deliver_safe,
         )
         self._followed, self._wanted = set(), set()
         self._running = False
@@ -133,7 +144,7 @@ class Driver(TopicMembership):
             self.now_us,
             self._fire,
             self.system.router.partner_of,
-            lambda peer: transport.is_connected(self.peer_table.id_of(peer)),
+            lambda peer: self.transport.is_connected(self.peer_table.id_of(peer)),
             self.counters,
         )
 

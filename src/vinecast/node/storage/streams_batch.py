@@ -71,7 +71,7 @@ class WriteBatch:
         return bool(self.streams)
 
     def close(self) -> None:
-        """Nothing is added from now on, and books that change do not matter to it."""
+        """Nothing is added from now on, and states that change do not matter to it."""
         self.rows = [
             (number, topic, summary.first, summary.last, summary.floor, summary.events, summary.size)
             for number, (topic, summary) in self.streams.items()

@@ -1,7 +1,7 @@
 """Reading a node's streams: what is noted but not committed yet is in memory and found first, everything else
 is read from the file when it is asked for.
 
-Of a stream in use, what is small and always needed stays in memory: its book and its consumers' offsets. A
+Of a stream in use, what is small and always needed stays in memory: its state and its consumers' offsets. A
 commit shows in the file a little before the writer is told of it, so an event may be found in both places.
 """
 

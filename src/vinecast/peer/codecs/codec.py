@@ -54,7 +54,7 @@ class Codec:
         self._since.pop(peer, None)
 
     def pack(self, to: bytes, message: Message) -> Gossip:
-        """A gossip message for a peer. Candidates that the book forgot meanwhile are left out."""
+        """A gossip message for a peer. Candidates that the table forgot meanwhile are left out."""
         found: Any = message
         sent = self.references(to)
         sender = self._peer_table.describe(ME, 0, sent)

@@ -1,6 +1,6 @@
 """The peer table: whom a live node knows, by number.
 
-Machines deal in numbers, the wire in cards. The book gives every peer and every topic that it meets a number,
+Machines deal in numbers, the wire in cards. The table gives every peer and every topic that it meets a number,
 keeps their profiles where the rules read them, and turns numbers back into cards. It is bounded: when it is
 full, peers that no view of the machine holds any more give up their numbers, and while there are none, nobody
 new is met.
@@ -82,7 +82,6 @@ class PeerTable:
         network: str,
         peers: int,
         topics: int,
-        in_use: Callable[[], Iterable[int]] = tuple,
         slots: int = 0,
         unmet: int = 0,
     ) -> None:
@@ -98,7 +97,8 @@ class PeerTable:
         self.regular = RegularityTable(self.profiles, slots) if slots else None
         self.topics = TopicNumbers(topics)
         self.counters: Counter[str] = Counter()
-        self.in_use = in_use
+        self.in_use: Callable[[], Iterable[int]] = tuple
+        """Whose numbers must stay theirs; whoever runs the node says so."""
         self.cycle = 0
         """Counted by the driver, so that ages of different days can be compared."""
         self._checked = 0

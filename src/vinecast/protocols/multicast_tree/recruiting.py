@@ -105,7 +105,7 @@ class RecruitingTree(MulticastTree):
             case _:
                 return super()._receive(sender, message, now_us)
 
-    # The books.
+    # What it keeps.
 
     def leave_parent(self, branch: Branch) -> None:
         """See ``Relations``; and nobody is looked for, and nobody stands above."""

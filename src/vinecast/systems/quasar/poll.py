@@ -50,7 +50,7 @@ class QuasarAnswer:
 
 
 class Missed:
-    """A member's book on one topic.
+    """A member's notes on one topic.
 
     since_us: from when on it wants events; offer_us: for how long it offers them; asked: how many members a
     poll avoids, because they answered lately; rest_us: from one answer to an asker to the next
