@@ -1,6 +1,6 @@
 """The peer table: whom a live node knows, by number.
 
-Machines deal in numbers, the wire in cards. The table gives every peer and every topic that it meets a number,
+Machines deal in numbers, the wire in cards. The table gives every peer and topic that it meets a number,
 keeps their profiles where the rules read them, and turns numbers back into cards. It is bounded: when it is
 full, peers that no view of the machine holds any more give up their numbers, and while there are none, nobody
 new is met.
