@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from support.live import FAST, Village, live, take, until, village
-from support.own_frames import read_own
+from support.node.live import FAST, Village, live, take, until, village
+from support.node.own_frames import read_own
 from vinecast.core.errors import RemoteError
 from vinecast.core.machine import NOBODY
 from vinecast.lab.localnet.attacker import Attacker

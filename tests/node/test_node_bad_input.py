@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.live import FAST, live, until, village
+from support.node.live import FAST, live, until, village
 from vinecast.core.log.batch_signature import SignedEvent, sign_events
 from vinecast.core.log.blocks import cid_of
 from vinecast.core.log.event_record import BLOCK_BYTES_MAX, EventRecord

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.live import FAST, live, settled, take, until, village
+from support.node.live import FAST, live, settled, take, until, village
 from vinecast.core.log.batch_signature import SignedEvent, sign_events
 from vinecast.core.log.event_record import EventRecord
 from vinecast.node.api.node import Node

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.live import FAST, PATIENCE_S, Village, live, until, village
+from support.node.live import FAST, PATIENCE_S, Village, live, until, village
 from vinecast.core.errors import InputError
 from vinecast.node.api.node import Node
 from vinecast.node.api.receipt import Receipt

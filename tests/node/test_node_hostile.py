@@ -10,49 +10,35 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from support.live import FAST, Village, live, until, village
-from vinecast.core.errors import RemoteError
-from vinecast.core.machine import NOBODY
+from support.node.live import FAST, Village, live, until, village
+from support.node.strangers import REASONS_MAX
 from vinecast.lab.localnet.attacker import Attacker, half_open, stranger_card
 from vinecast.node.api.node import Node
 from vinecast.node.api.subscription import Subscription
 from vinecast.node.runtime.driver import Driver
 from vinecast.node.storage.identity_file import make_identity
-from vinecast.node.transport.accept_limiter import SHUNNED_MAX, SHUNNED_S, Shunned
-from vinecast.peer.identity import verify
 from vinecast.peer.limits.misbehaviour import (
     FAULTS_A_CYCLE,
-    GOSSIP_A_CYCLE,
     TOLD_CYCLES,
     TOO_MUCH_GOSSIP,
-    Misbehaviour,
 )
-from vinecast.peer.table.peer_table import CHECKED_A_TELLER, TOPICS_A_CHECK, TOPICS_EACH, PeerTable
+from vinecast.peer.table.peer_table import TOPICS_EACH
 from vinecast.peer.wire.frames import FrameKind, control, pack_head
 from vinecast.peer.wire.handshake import MISBEHAVED
 from vinecast.peer.wire.messages import (
-    EVENTS_MAX,
     EventFrame,
-    Gossip,
     Introduction,
-    Leaving,
     encode,
-    make_card,
 )
-from vinecast.systems.common.router import ME
-from vinecast.systems.common.wire import AGE_MAX, CYCLE_MAX, HOPS_MAX, VERSION_MAX, Card, CardReference, Entry
+from vinecast.systems.common.wire import VERSION_MAX, Card, Entry
 
 CALM = replace(FAST, period_s=0.2)
 """Cycles long enough for a flood to happen in one."""
-REASONS_MAX = 80
-"""Different counters that a node may have, whatever is done to it."""
 BOOK = 64
 """Peers that the victim can know."""
+LIAR = make_identity()
 
 
 @dataclass
@@ -179,151 +165,6 @@ def test_truncated_and_oversized_frames() -> None:
             await large.leave()
 
     live(main())
-
-
-# Frames of the right form with absurd contents. They go straight to the driver: thousands in a second.
-
-LIAR = make_identity()
-around = st.sampled_from
-sizes = around([0, 1, 31, 32, 33, 63, 64, 65, 8192])
-numbers = around([-(2**63), -1, 0, 1, 255, 256, AGE_MAX, AGE_MAX + 1, CYCLE_MAX, 2**64 - 1])
-names = st.text(max_size=4) | around(
-    ["news", "x" * 255, "x" * 256, "#", "+", "/", "\0", "a//b", "\U0001f347" * 64]
-)
-addresses = around(
-    ["", "127.0.0.1:9", "[::1]:9", "0.0.0.0:0", "a:99999", ":", "x" * 300, "x" * 301, "\n:1", "é:1"]
-)
-
-
-def bytes_of(size: int) -> bytes:
-    return bytes(i % 251 for i in range(size))
-
-
-def signed(address: str, version: int, topics: list[str]) -> Card:
-    return make_card(LIAR.sign, "test", LIAR.public, address, version, tuple(sorted(set(topics))))
-
-
-versions = around([0, 1, 2, VERSION_MAX - 1, VERSION_MAX])
-cards = st.one_of(
-    st.builds(
-        Card,
-        public=st.just(LIAR.public) | st.builds(bytes_of, sizes),
-        address=addresses,
-        version=numbers,
-        topics=st.lists(names, max_size=4).map(tuple),
-        signature=st.builds(bytes_of, sizes),
-    ),
-    st.builds(signed, addresses, versions, st.lists(names, max_size=20)),
-    st.builds(CardReference, id=st.just(LIAR.id) | st.builds(bytes_of, sizes), version=numbers),
-)
-entries = st.builds(
-    Entry,
-    card=cards,
-    age=numbers | around([0, 1, AGE_MAX]),
-    coverage=st.binary(max_size=4) | st.builds(bytes_of, sizes),
-    gaps=st.binary(max_size=16) | st.builds(bytes_of, sizes),
-)
-true_entries = st.builds(
-    Entry,
-    card=st.builds(signed, addresses, versions, st.lists(names, max_size=3)),
-    age=around([0, 1, AGE_MAX]),
-    coverage=st.binary(max_size=4),
-    gaps=st.binary(max_size=16),
-)
-KINDS = [f"{layer}.{what}" for layer in ("cyclon", "vicinity", "rings") for what in ("request", "answer")]
-frames = st.one_of(
-    st.builds(
-        Gossip,
-        kind=around([*KINDS, "poldercast.event", "", "x" * 41]),
-        cycle=numbers | around([0, 1, CYCLE_MAX]),
-        sender=entries | true_entries,
-        entries=st.lists(entries | true_entries, max_size=12).map(tuple)
-        | true_entries.map(lambda e: (e,) * 65),
-    ),
-    st.builds(Introduction, sender=entries | true_entries),
-    st.builds(Leaving),
-    st.builds(
-        EventFrame,
-        hops=numbers | around([0, HOPS_MAX, HOPS_MAX + 1]),
-        events=st.lists(
-            st.tuples(st.binary(max_size=80), st.binary(max_size=80)), max_size=EVENTS_MAX + 1
-        ).map(tuple),
-    ),
-)
-shapes = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats()
-    | st.binary(max_size=40)
-    | names,
-    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(names, inner, max_size=3),
-    max_leaves=20,
-)
-
-
-def check_views(driver: Driver) -> None:
-    """Nobody stands twice in a view, nor the node itself, nor somebody without a name."""
-    machine = driver.machine
-    half = machine.config.rings.size // 2
-    sides = [side for row in machine.rings.peers for side in (row[:half], row[half:])]
-    for view in (machine.cyclon.view, machine.vicinity.peers, *sides):
-        peers = [peer for peer in view.tolist() if peer != NOBODY]
-        assert ME not in peers
-        assert len(set(peers)) == len(peers)
-        assert set(peers) <= set(driver.peer_table.known())
-
-
-def feed(given_frames: st.SearchStrategy[Any], encoded: Callable[[Any], bytes], examples: int) -> None:
-    """Let a node in a small network swallow whatever comes out of a strategy."""
-
-    async def main() -> None:
-        async with village(3) as found:
-            reader = found.nodes[1].subscribe("news")
-            found.nodes[0].subscribe("news")
-            driver = found.nodes[0]._driver
-            await until(lambda: driver.is_ready("news"), "rings complete")
-
-            @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
-            @given(given_frames)
-            def swallow(frame: Any) -> None:
-                driver._misbehaviour.begin_cycle(0)
-                driver.on_frame(LIAR.id, encoded(frame))
-                driver.cycles.ring("cyclon")
-                driver.cycles.ring("vicinity")
-                driver.cycles.ring("rings")
-                check_views(driver)
-
-            swallow()
-            assert len(driver.counters) <= REASONS_MAX
-            while not reader.waiting:  # its views may be full of liars for a while
-                await found.nodes[0].publish("news", b"still there", durable=False)
-                await driver.next_cycle()
-            assert (await anext(reader)).payload == b"still there"
-
-    live(main())
-
-
-def test_valid_frames_with_absurd_values() -> None:
-    def encoded(frame: Any) -> bytes:
-        try:
-            return encode(frame)
-        except OverflowError:  # not even MessagePack can say it
-            return b""
-
-    feed(frames, encoded, examples=400)
-
-
-def test_messagepack_of_any_other_shape() -> None:
-    feed(st.tuples(around([0, 1, 2, 3, 4, -1]), shapes) | shapes, msgspec.msgpack.encode, examples=300)
-
-
-def test_frames_cut_short_or_with_something_after() -> None:
-    frame = encode(Introduction(Entry(signed("127.0.0.1:9", 1, ["news"]), 0, b"\1", b"\0\0\0\1")))
-    cut = st.integers(0, len(frame)).map(lambda at: frame[:at]) | st.binary(max_size=9).map(
-        lambda b: frame + b
-    )
-    feed(cut, bytes, examples=100)
 
 
 # Who somebody is.
@@ -510,110 +351,5 @@ def test_a_peer_that_does_not_read_costs_a_bounded_queue() -> None:
                 await found.still_serves()
                 found.check_bounds()
             await deaf.leave()
-
-    live(main())
-
-
-# The parts.
-
-
-def test_the_shunned_are_few_and_come_back() -> None:
-    shunned = Shunned()
-    for n in range(SHUNNED_MAX + 1):
-        shunned.add(n.to_bytes(32, "big"), float(n))
-    assert len(shunned._until) == SHUNNED_MAX
-    last = SHUNNED_MAX.to_bytes(32, "big")
-    assert shunned.has(last, SHUNNED_MAX + SHUNNED_S - 1)
-    assert not shunned.has(last, SHUNNED_MAX + SHUNNED_S)
-    assert len(shunned._until) == SHUNNED_MAX - 1
-
-
-def hear_often(conduct: Misbehaviour, times: int) -> None:
-    for _ in range(times):
-        conduct.hear(b"a", 6_500_000)
-
-
-def test_conduct_is_judged_by_the_cycle_and_a_sleeper_forgiven() -> None:
-    conduct = Misbehaviour(period_us=1_000_000)
-    conduct.begin_cycle(5_000_000)
-    conduct.begin_cycle(6_000_000)
-    assert [conduct.blame(b"a") for _ in range(FAULTS_A_CYCLE)] == [False] * (FAULTS_A_CYCLE - 1) + [True]
-    assert not conduct.blame(b"b")
-    hear_often(conduct, GOSSIP_A_CYCLE)
-    with pytest.raises(RemoteError, match=TOO_MUCH_GOSSIP):
-        hear_often(conduct, GOSSIP_A_CYCLE)
-    for _ in range(10 * GOSSIP_A_CYCLE):
-        conduct.hear(b"b", 16_000_000)  # this process slept for ten periods
-    conduct.begin_cycle(16_000_000)
-    for _ in range(10 * GOSSIP_A_CYCLE):
-        conduct.hear(b"b", 16_000_001)
-    for n in range(1000):
-        conduct.is_news(n.to_bytes(2, "big"))
-    conduct.begin_cycle(17_000_000)
-    conduct.begin_cycle(18_000_000)
-    assert not any((conduct._faults, conduct._gossip, conduct._unwanted))
-
-
-def book_of(peers: int, topics: int) -> PeerTable:
-    me = make_identity()
-    return PeerTable(me.public, me.sign, verify, "test", peers, topics)
-
-
-def test_one_teller_cannot_use_up_the_time_for_cards() -> None:
-    peer_table = book_of(64, 1024)
-    large = [f"{i:04}" for i in range(TOPICS_A_CHECK * 9)]
-    for _ in range(2 * CHECKED_A_TELLER // 10):
-        peer_table.meet(Entry(stranger_card("test", large), 0, b"", b""), b"flooder")
-        peer_table.release()
-    assert peer_table.counters["too many new cards"] > 0
-    assert peer_table.meet(Entry(stranger_card("test"), 0, b"", b""), b"somebody else") != NOBODY
-
-
-def test_cards_without_room_for_their_topics_weigh_as_much_as_others() -> None:
-    """Topics beyond the room for their numbers have no place in a profile, but their names are kept."""
-    peer_table = book_of(4096, 64)
-    for i in range(200):
-        peer_table.begin_cycle()
-        peer_table.release()
-        card = stranger_card("test", [f"{i}/{n}" for n in range(100)])
-        assert len(peer_table.known()) > 9 or peer_table.meet(Entry(card, 0, b"", b"")) != NOBODY
-        peer_table.meet(Entry(card, 0, b"", b""))
-    held = sum(len(peer_table.topics_of(number)) for number in peer_table.known())
-    assert held <= TOPICS_EACH * 64
-
-
-def test_profiles_that_come_and_go_and_shrink_leave_their_places_to_others() -> None:
-    peer_table = book_of(1024, 64)
-    bound = TOPICS_EACH * 64
-    for i in range(400):
-        peer_table.begin_cycle()
-        peer_table.release()
-        somebody = Attacker("test")
-        for topics in (40, 1):
-            card = somebody.card([f"{n}" for n in range(topics)], address="host:1")
-            assert peer_table.meet(Entry(card, 0, b"", b"")) != NOBODY
-        assert peer_table.profiles.topics.size <= 8 * bound, i
-
-
-def test_wide_characters_weigh_what_they_take() -> None:
-    peer_table = book_of(64, 1024)
-    wide = [f"{i:03}" + "\U0001f347" * 60 for i in range(300)]
-    with pytest.raises(RemoteError, match="card too large"):
-        peer_table.meet(Entry(stranger_card("test", wide), 0, b"", b""))
-
-
-def test_own_topics_fit_on_a_card() -> None:
-    async def main() -> None:
-        async with village(2) as found:
-            one, other = found.nodes
-            added = one._driver.subscribe([f"{i:03}" + "x" * 250 for i in range(300)])
-            assert 200 < len(added) < 300
-            await until(
-                lambda: (
-                    len(other._driver.peer_table.topics_of(other._driver.peer_table.number_of(one.id)))
-                    == len(added)
-                )
-            )
-            assert not any("card" in reason for reason in other.stats()["counters"])
 
     live(main())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.live import FAST, Village, live, until, village
+from support.node.live import FAST, Village, live, until, village
 from vinecast.core.errors import OverloadedError
 from vinecast.core.log.batch_signature import sign_events
 from vinecast.core.log.event_record import EventRecord

@@ -4,7 +4,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from support.live import live, until, village
+from support.node.live import live, until, village
 from vinecast.cli.events import pattern_lines
 from vinecast.node.api.node import Node
 from vinecast.node.runtime.config import NodeConfig

@@ -7,32 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from support.live import FAST, PATIENCE_S, Village, live, take, until, village
+from support.node.live import FAST, PATIENCE_S, Village, live, take, until, village
+from support.node.streams import payloads, read
 from support.paths import DOCS
-from vinecast.core.errors import InputError, OverloadedError, UnsafeError
+from vinecast.core.errors import OverloadedError, UnsafeError
 from vinecast.core.log.checker import StreamChecker
 from vinecast.core.log.retention import Retention
 from vinecast.lab.localnet.attacker import Attacker
 from vinecast.node.api.node import Node
-from vinecast.node.api.subscription import Event, Subscription
 from vinecast.node.storage import retention
 from vinecast.node.storage.memory_streams import VolatileStreams
 from vinecast.node.storage.streams_store import StreamStore
-from vinecast.peer.streams import durable_runtime, publisher_probe
+from vinecast.peer.streams import durable_runtime
 from vinecast.peer.streams.durable_runtime import TOO_MUCH
 from vinecast.peer.streams.messages import Ping, encode_stream
 from vinecast.peer.streams.replicas import table_config
 from vinecast.protocols.kademlia import KademliaConfig
-
-
-def payloads(events: list[Event]) -> list[bytes]:
-    return [event.payload for event in events]
-
-
-async def read(node: Node, topic: str, count: int, **rest: object) -> list[Event]:
-    """So many events of a topic, by a reader of its own."""
-    reader: Subscription = node.subscribe(topic, **rest)  # type: ignore[arg-type]
-    return await take(reader, count)
 
 
 def replicas_of(found: Village, topic: str) -> list[Node]:
@@ -131,167 +121,6 @@ def test_a_replica_is_found_when_others_are_gone() -> None:
     live(main())
 
 
-def test_now_earliest_an_offset_and_an_id() -> None:
-    async def main() -> None:
-        async with village(2) as found:
-            one, other = found.nodes
-            await other.subscribe("news").ready()
-            receipts = await one.publish_all("news", ["a", "b", "c"])
-            await until(lambda: other._driver.streams.safe_position("news") == 3)
-            now = other.subscribe("news")
-            assert payloads(await read(other, "news", 3, start="earliest")) == [b"a", b"b", b"c"]
-            assert payloads(await read(other, "news", 3, start=0)) == [b"a", b"b", b"c"]
-            assert payloads(await read(other, "news", 2, start=1)) == [b"b", b"c"]
-            assert payloads(await read(other, "news", 1, start=receipts[1].id)) == [b"c"]
-            await one.publish("news", "d")
-            assert payloads(await take(now, 1)) == [b"d"]
-            assert payloads(other.log("news")) == [b"a", b"b", b"c", b"d"]
-            assert payloads(other.log("news", receipts[1].id, 1)) == [b"c"]
-            stranger = receipts[0].id[:-3] + "aaa"
-            for start in (-1, 9, True, None, "yesterday", stranger):
-                with pytest.raises(InputError):
-                    other.subscribe("news", start)  # type: ignore[arg-type]
-            with pytest.raises(InputError):
-                other.subscribe("news/#", 1)
-            with pytest.raises(InputError):
-                other.log("news", stranger)
-            assert len(other._subscriptions.by_topic["news"]) == 6
-
-    live(main())
-
-
-def test_who_began_now_is_spared_the_history_that_another_reader_fetches() -> None:
-    async def main() -> None:
-        async with village(1) as found:
-            (one,) = found.nodes
-            one.subscribe("news")
-            await one.publish_all("news", ["old", "older"])
-            other = await found.add()
-            reader = await other.subscribe("news").ready()
-            await until(
-                lambda: other._driver.streams.repair.topics["news"].opened, "where it begins is known"
-            )
-            await one.publish("news", "new")
-            assert payloads(await take(reader, 1)) == [b"new"]
-            events = await read(other, "news", 3, start="earliest")
-            assert sorted(payloads(events)) == [b"new", b"old", b"older"]
-            await one.publish("news", "newest")
-            assert payloads(await take(reader, 1)) == [b"newest"]
-
-    live(main())
-
-
-def test_who_began_now_is_spared_a_branch_that_it_hears_of_later() -> None:
-    async def main() -> None:
-        async with village(1) as found:
-            (one,) = found.nodes
-            one.subscribe("news")
-            await one.publish("news", "a branch of one event")
-            far = await found.add(join=[])
-            far.subscribe("news")
-            await far.publish_all("news", ["another", "of three", "events"])
-            late = await found.add(join=[one.address])
-            new = await late.subscribe("news").ready()
-            await until(lambda: late._driver.streams.repair.is_level("news"), "the first branch is known")
-            await found.add(join=[one.address, far.address])
-            await until(lambda: b"events" in payloads(late.log("news")), "so is the other")
-            await one.publish("news", "new")
-            assert payloads(await take(new, 1)) == [b"new"]
-
-    live(main())
-
-
-def test_a_guest_follows_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        for bound in ("MOMENT_US", "LONGEST_US"):
-            monkeypatch.setattr(publisher_probe, bound, round(PATIENCE_S * 1e6))
-        async with village(8) as found:
-            readers = found.nodes[:2]
-            for node in readers:
-                node.subscribe("news")
-            await until(lambda: all(node._driver.is_ready("news") for node in readers), "rings complete")
-            await until(
-                lambda: all(len(n._driver.peer_table.known()) == 7 for n in found.nodes), "everybody known"
-            )
-            await readers[0].publish_all("news", [b"%d" % n for n in range(5)])
-
-            def strangers() -> list[Node]:
-                return [node for node in found.nodes if "news" not in node._driver.streams.repair.topics]
-
-            def have(count: int) -> bool:
-                known = [node for node in found.nodes if node not in strangers()]
-                return len(known) >= 3 and all(len(node.log("news")) == count for node in known)
-
-            await until(lambda: have(5), "readers and replicas have all")
-            await asyncio.gather(*(strangers()[0].publish("news", f"guest {n}") for n in range(3)))
-            await until(lambda: all(len(node.log("news")) == 8 for node in readers), "readers have it")
-            heights = [event._signed.record.height for event in readers[0].log("news")]
-            assert heights == list(range(1, 9))
-
-    live(main())
-
-
-def test_a_guest_of_a_stream_that_nobody_has_does_not_wait_for_ever() -> None:
-    async def main() -> None:
-        async with village(3) as found:
-            guest = found.nodes[0]
-            await until(lambda: len(guest._driver.peer_table.known()) == 2, "everybody known")
-            receipts = await guest.publish_all("new", [b"a", b"b"])
-            assert found.memory is not None
-            for node in found.nodes[1:]:
-                found.memory.freeze(node.id)
-            guest._publisher._durable._wait_s = 0.1
-            await guest.publish("new too", b"c")
-            for node in found.nodes[1:]:
-                found.memory.thaw(node.id)
-            assert [event.id for event in guest.log("new")] == [receipt.id for receipt in receipts]
-            assert guest.log("new too")[0]._signed.record.height == 1
-
-    live(main())
-
-
-def test_a_slow_reader_of_a_stream_misses_nothing() -> None:
-    async def main() -> None:
-        async with village(2, config=replace(FAST, waiting=10)) as found:
-            one, other = found.nodes
-            reader = await other.subscribe("news").ready()
-            said = [b"%d" % n for n in range(300)]
-            await one.publish_all("news", said)
-            await until(lambda: other._driver.streams.safe_position("news") == 300)
-            assert reader.waiting <= 10
-            assert payloads(await take(reader, 300)) == said
-            assert reader.dropped == 0
-
-    live(main())
-
-
-def test_a_consumer_goes_on_where_it_was(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with village(1) as found:
-            (publisher,) = found.nodes
-            node = await found.add(folder=tmp_path)
-            identity = node._identity
-            reader = await node.subscribe("orders", "earliest", "billing").ready()
-            await publisher.publish_all("orders", [b"%d" % n for n in range(6)])
-            events = await take(reader, 6)
-            for event in events[:4]:
-                await reader.ack(event)
-            again = node.subscribe("orders", "earliest", "billing")
-            assert payloads(await take(again, 2)) == [b"4", b"5"]
-            await node.close()
-            found.nodes.remove(node)
-            await publisher.publish("orders", b"6")
-            node = await found.add(folder=tmp_path, identity=identity)
-            reader = node.subscribe("orders", consumer="billing")
-            assert payloads(await take(reader, 3)) == [b"4", b"5", b"6"]
-            other = node.subscribe("orders", "earliest", "shipping")
-            assert payloads(await take(other, 7)) == [b"%d" % n for n in range(7)]
-            with pytest.raises(InputError):
-                await node.subscribe("orders").ack(events[0])
-
-    live(main())
-
-
 def test_a_node_that_was_away_gets_what_it_missed(tmp_path: Path) -> None:
     async def main() -> None:
         async with village(3) as found:
@@ -329,20 +158,6 @@ def test_what_two_publish_at_the_same_time_has_one_order() -> None:
                 for event in events:
                     assert had.issuperset(event._signed.record.parents)
                     had.add(event._signed.cid)
-
-    live(main())
-
-
-def test_patterns_read_streams_too() -> None:
-    async def main() -> None:
-        async with village(2) as found:
-            one, other = found.nodes
-            await one.subscribe("a/b").ready()
-            await one.publish("a/b", b"1")
-            reader = other.subscribe("a/#", "earliest", "me")
-            (event,) = await take(reader, 1)
-            assert (event.topic, event.payload) == ("a/b", b"1")
-            await reader.ack(event)
 
     live(main())
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.live import FAST, Village, live, settled, take, until, village
+from support.node.live import FAST, Village, live, settled, take, until, village
 from vinecast.core.errors import InputError
 from vinecast.core.machine import NOBODY
 from vinecast.node.api.node import Node

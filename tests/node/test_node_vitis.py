@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from support.live import Village, live, settled, take, until, village
-from support.streams_net import event
+from support.node.live import Village, live, settled, take, until, village
+from support.protocols.streams_net import event
 from vinecast.core.errors import InputError
 from vinecast.node.api.node import Node
 from vinecast.node.api.settings import resolve, to_toml

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.conformance import SYSTEMS, Trial, filter_sets
 from support.paths import SCENARIOS
+from support.systems.conformance import Trial, filter_sets
+from support.systems.conformance_systems import SYSTEMS
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.errors import InputError
 from vinecast.core.events import (

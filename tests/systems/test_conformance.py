@@ -6,19 +6,10 @@ from typing import Any
 
 import pytest
 
-from support.conformance import (
-    CALM,
-    MEMORY,
-    PERIOD_US,
-    POLDERCAST,
-    SYSTEMS,
-    AnyTrial,
-    TopicSystem,
-    Trial,
-    filter_sets,
-)
-from support.conformance import poldercast_config as poldercast
-from support.conformance_live import LIVE, LIVE_SYSTEMS, live_config, over_tls
+from support.systems.conformance import CALM, MEMORY, PERIOD_US, AnyTrial, TopicSystem, Trial, filter_sets
+from support.systems.conformance_live import LIVE, LIVE_SYSTEMS, live_config, over_tls
+from support.systems.conformance_systems import POLDERCAST, SYSTEMS
+from support.systems.conformance_systems import poldercast_config as poldercast
 from vinecast.core.machine import SECOND_US
 from vinecast.sim.engine.network import Network, NetworkConfig, Partition
 from vinecast.sim.workload.subscriptions import Subscriptions, pattern

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.live import live, settled, until, village
-from support.own_frames import read_own
-from support.strangers import own, shapes_of
+from support.node.live import live, settled, until, village
+from support.node.own_frames import read_own
+from support.node.strangers import own, shapes_of
 from vinecast.core.errors import RemoteError
 from vinecast.lab.localnet.attacker import Attacker
 from vinecast.node.api.node import Node

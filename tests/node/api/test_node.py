@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.live import FAST, live, settled, take, until, village
+from support.node.live import FAST, live, settled, take, until, village
 from vinecast.core.errors import InputError, OverloadedError
 from vinecast.core.log.batch_signature import sign_events
 from vinecast.core.log.event_record import EventRecord

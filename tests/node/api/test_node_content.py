@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.content import SCHEMA, parse_filter
-from support.live import live, settled, take, until, village
+from support.node.live import live, settled, take, until, village
 from support.paths import DOCS
 from vinecast.core.content.filters import FilterSet, everything
 from vinecast.core.content.filters_index import INDEXED_FROM

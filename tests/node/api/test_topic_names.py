@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.live import live, until, village
+from support.node.live import live, until, village
 from vinecast.core.errors import InputError
 from vinecast.core.events import Send
 from vinecast.core.log.name_record import LIFETIME_US, NameRecord, decode_name, encode_name, sign_name

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.live import PATIENCE_S
+from support.node.live import PATIENCE_S
 from vinecast import InputError, NodeConfig, SyncNode
 from vinecast.node.api.control_service import ControlService
 from vinecast.node.control import server

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from support.live import live, until, village
+from support.node.live import live, until, village
 from vinecast.node.api.node import Node
 from vinecast.node.runtime import bootstrap
 from vinecast.peer.address import Address

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.node_store import (
+from support.node.node_store import (
     NEVER_ALONE,
     NODE,
     look,

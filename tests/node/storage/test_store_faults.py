@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.node_store import (
+from support.node.node_store import (
     NODE,
     OTHER,
     filled,

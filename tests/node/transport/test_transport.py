@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from support.transports import KINDS, World
+from support.node.transports import KINDS, World
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.node.transport.accept_limiter import FAILED_MAX, AcceptLimiter, Redial

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from support.live import live, until, village
+from support.node.live import live, until, village
 from support.stream_events import chain
 from vinecast.core.errors import RemoteError
 from vinecast.core.log.event_record import NUMBER_MAX

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.kademlia import (
+from support.protocols.kademlia import (
     BLOCK,
     BLOCK_KEY,
     KEEP_UP,

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.kademlia import (
+from support.protocols.kademlia import (
     BLOCK,
     BLOCK_KEY,
     KEEP_UP,

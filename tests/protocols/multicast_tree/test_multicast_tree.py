@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.toy_tree import AGAIN, FIRST, KEEP_UP, SECOND, check, child_of, hear, said, toy, tree
+from support.protocols.toy_tree import AGAIN, FIRST, KEEP_UP, SECOND, check, child_of, hear, said, toy, tree
 from vinecast.core.events import (
     Count,
     Deliver,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.toy_tree import (
+from support.protocols.toy_tree import (
     AGAIN,
     KEEP_UP,
     SECOND,

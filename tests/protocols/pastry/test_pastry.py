@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.pastry import SECOND, check_tables, profiles_of, some
+from support.protocols.pastry import SECOND, check_tables, profiles_of, some
 from vinecast.core.errors import InputError
 from vinecast.core.events import (
     Count,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.pastry import SECOND, check_tables, nearest_of, profiles_of
+from support.protocols.pastry import SECOND, check_tables, nearest_of, profiles_of
 from vinecast.core.circle import simulated_ids
 from vinecast.protocols.pastry import (
     Pastry,

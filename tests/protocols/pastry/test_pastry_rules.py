@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.pastry import CIRCLE, ROWS, nearest_of, some
+from support.protocols.pastry import CIRCLE, ROWS, nearest_of, some
 from vinecast.core.circle import simulated_ids
 from vinecast.core.draws import draw, purpose, stream
 from vinecast.core.machine import NOBODY

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.rings import PEERS, TOPICS, Entries, arrays_of, entries_of, nearest
+from support.protocols.rings import PEERS, TOPICS, Entries, arrays_of, entries_of, nearest
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.arrays.suspicion import SuspicionMemory
 from vinecast.core.arrays.topic_overlap import Scratch, gather, make_scratch

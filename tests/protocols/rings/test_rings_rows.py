@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.rings import Entries, circle_of, empty_rows, entries_of, nearest
+from support.protocols.rings import Entries, circle_of, empty_rows, entries_of, nearest
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.rings import rules
 from vinecast.protocols.rings.rules import AGE_MAX, Ages, Peers

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.live import FAST, live, take, until, village
-from support.streams_net import CONFIG, TOPIC, Net, chain, event
+from support.node.live import FAST, live, take, until, village
+from support.protocols.streams_net import CONFIG, TOPIC, Net, chain, event
 from vinecast.core.events import Start
 from vinecast.core.log.batch_signature import sign_events
 from vinecast.core.log.event_record import EventRecord

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.conformance import filter_sets
+from support.systems.conformance import filter_sets
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.arrays.topic_overlap import make_scratch
 from vinecast.core.errors import InputError

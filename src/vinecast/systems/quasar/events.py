@@ -1,6 +1,6 @@
 """What becomes of a group's message in a population of Quasar at rest: published, passed on, polled for.
 
-The same rules as the machines', on the same draws (``tests/systems/test_quasar_parity.py``).
+The same rules as the machines', on the same draws (``tests/systems/quasar/test_quasar_parity.py``).
 """
 
 from typing import NamedTuple

@@ -3,7 +3,7 @@
 A subscriber asks the next hop on the way to the topic's key to be its parent, that one goes on in the same
 way: so a tree is the union of its subscribers' ways. No order of joining and no message changes that, as long
 as tables stand still. It equals what machines with the same tables build
-(``tests/systems/test_scribe_sweep.py``). Networks that change need the event engine.
+(``tests/systems/scribe/test_scribe_sweep.py``). Networks that change need the event engine.
 """
 
 import numpy as np

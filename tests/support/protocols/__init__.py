@@ -1,0 +1,1 @@
+"""What tests of protocols share: machines alone and in a crowd, obvious twins, toys."""
