@@ -9,12 +9,7 @@ from vinecast.lab.localnet.attacker import Attacker, stranger_card
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.node.transport.accept_limiter import SHUNNED_MAX, SHUNNED_S, Shunned
 from vinecast.peer.identity import verify
-from vinecast.peer.limits.misbehaviour import (
-    FAULTS_A_CYCLE,
-    GOSSIP_A_CYCLE,
-    TOO_MUCH_GOSSIP,
-    Misbehaviour,
-)
+from vinecast.peer.limits.misbehaviour import FAULTS_A_CYCLE, GOSSIP_A_CYCLE, TOO_MUCH_GOSSIP, Misbehaviour
 from vinecast.peer.table.peer_table import CHECKED_A_TELLER, TOPICS_A_CHECK, TOPICS_EACH, PeerTable
 from vinecast.systems.common.wire import Entry
 

@@ -19,19 +19,11 @@ from vinecast.node.api.node import Node
 from vinecast.node.api.subscription import Subscription
 from vinecast.node.runtime.driver import Driver
 from vinecast.node.storage.identity_file import make_identity
-from vinecast.peer.limits.misbehaviour import (
-    FAULTS_A_CYCLE,
-    TOLD_CYCLES,
-    TOO_MUCH_GOSSIP,
-)
+from vinecast.peer.limits.misbehaviour import FAULTS_A_CYCLE, TOLD_CYCLES, TOO_MUCH_GOSSIP
 from vinecast.peer.table.peer_table import TOPICS_EACH
 from vinecast.peer.wire.frames import FrameKind, control, pack_head
 from vinecast.peer.wire.handshake import MISBEHAVED
-from vinecast.peer.wire.messages import (
-    EventFrame,
-    Introduction,
-    encode,
-)
+from vinecast.peer.wire.messages import EventFrame, Introduction, encode
 from vinecast.systems.common.wire import VERSION_MAX, Card, Entry
 
 CALM = replace(FAST, period_s=0.2)

@@ -210,11 +210,7 @@ BROKEN_GZIP = gzip.compress(b"1 2\n" * 10_000, mtime=0)[:-20]
         ("edges", BROKEN_GZIP, r"raw\.txt: broken gzip file"),
         ("edges", "", r"raw\.txt: the file is empty"),
         ("edges", "# nothing\n\n", r"raw\.txt: there is no edge in it"),
-        (
-            "edges",
-            "1;2\n3;4\n",
-            r"raw\.txt: 2 of 2 lines .*; the first is line 1: a user must be",
-        ),
+        ("edges", "1;2\n3;4\n", r"raw\.txt: 2 of 2 lines .*; the first is line 1: a user must be"),
         ("avt", "a 1 5 -7\n", r"raw\.txt: 1 of 1 lines .* line 1: a time must be a finite number"),
         ("avt", "a 2 0 5 4 6\n", r"raw\.txt: .* line 1: session 2 starts \(4\) before its predecessor ends"),
         ("avt", "a 1 0 1\na 1 0 1\n", r"raw\.txt: 1 of 2 lines .* line 2: node a stands in line 1 already"),

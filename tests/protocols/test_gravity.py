@@ -215,9 +215,7 @@ def test_outdated_updates_are_dropped_and_keep_nobody_fresh() -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2**64), st.integers(0, 3), st.binary(max_size=200)))
 )
-def test_nothing_that_peers_send_breaks_or_grows_it(
-    messages: list[tuple[int, int, int, bytes]],
-) -> None:
+def test_nothing_that_peers_send_breaks_or_grows_it(messages: list[tuple[int, int, int, bytes]]) -> None:
     machine = Gravity(CONFIG, 0)
     for sender, version, base, data in messages:
         effects = machine.handle(Received(sender, GravityUpdate(version, base, data)), 0)

@@ -228,9 +228,7 @@ def test_the_service_equals_a_count_by_seconds(
 
 
 @given(times=sessions)
-def test_a_node_that_crashed_knows_what_its_log_knows(
-    times: NDArray[np.int64],
-) -> None:
+def test_a_node_that_crashed_knows_what_its_log_knows(times: NDArray[np.int64]) -> None:
     ends = [int(time) * SECOND for time in times[: times.size // 2 * 2]]
     alive, log = service(gap_us=1 << 50), []
     for on, last in zip(ends[::2], ends[1::2], strict=True):
@@ -290,8 +288,7 @@ def test_time_that_cannot_be_cut_so_is_refused(wrong: dict[str, int], reason: st
 
 
 @pytest.mark.parametrize(
-    ("cycle_s", "means"),
-    [(86_400, {60: 554, 70: 448, 95: 160}), (604_800, {60: 555, 70: 528, 95: 286})],
+    ("cycle_s", "means"), [(86_400, {60: 554, 70: 448, 95: 160}), (604_800, {60: 555, 70: 528, 95: 286})]
 )
 def test_nodes_find_in_their_logs_what_the_analysis_finds_in_the_skype_trace(
     data_folder: Path, cycle_s: int, means: dict[int, int]

@@ -9,13 +9,7 @@ from nacl.signing import SigningKey, VerifyKey
 
 from vinecast.core.log.blocks import cid_of
 from vinecast.core.log.event_record import NUMBER_MAX, TIME_MAX
-from vinecast.core.log.name_record import (
-    Heir,
-    NameChecker,
-    NameRecord,
-    hand_on,
-    sign_name,
-)
+from vinecast.core.log.name_record import Heir, NameChecker, NameRecord, hand_on, sign_name
 
 NOW = 1_700_000_000_000_000
 

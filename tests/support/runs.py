@@ -34,16 +34,8 @@ ON_OFF: Table = {"kind": "onoff", "mean_on_s": 300.0, "mean_off_s": 200.0}
 MEASURE: Table = {"clustering_sample": 20, "path_sources": 10}
 SEQUENTIAL: Table = {"sweep": {"setting": "sequential"}}
 SYNCHRONOUS: Table = {"sweep": {"setting": "synchronous"}}
-AT_ONCE: Table = {
-    "engine": "event",
-    "event": {"timers": "synchronised"},
-    "network": {"latency_ms": 0},
-}
-IN_STEP: Table = {
-    "engine": "event",
-    "event": {"timers": "synchronised"},
-    "network": {"latency_ms": 50},
-}
+AT_ONCE: Table = {"engine": "event", "event": {"timers": "synchronised"}, "network": {"latency_ms": 0}}
+IN_STEP: Table = {"engine": "event", "event": {"timers": "synchronised"}, "network": {"latency_ms": 50}}
 LIVELY: Table = {
     "engine": "event",
     "event": {"timers": "spread", "clock_offset_ms": 500.0, "clock_drift_ppm": 50_000.0},

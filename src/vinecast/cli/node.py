@@ -125,9 +125,7 @@ def _add_sub(commands: Any, command: Command) -> None:
         help="now, earliest, or after the event with this offset or id (default: now)",
     )
     parser.add_argument(
-        "--consumer",
-        metavar="NAME",
-        help="go on where this consumer ended; what was printed counts as done",
+        "--consumer", metavar="NAME", help="go on where this consumer ended; what was printed counts as done"
     )
     _add_access(parser)
 

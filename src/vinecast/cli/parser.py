@@ -51,10 +51,7 @@ def _command(
     commands: Any, name: str, run: Callable[[argparse.Namespace], int], about: str, example: str
 ) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=about,
-        description=about[0].upper() + about[1:] + ".",
-        epilog=f"example: {example}",
+        name, help=about, description=about[0].upper() + about[1:] + ".", epilog=f"example: {example}"
     )
     parser.set_defaults(run=run)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

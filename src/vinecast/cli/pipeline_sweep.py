@@ -74,12 +74,7 @@ def _runs_told(tell: Callable[..., None], label: str) -> Callable[[int, int, int
 
 def add_measure(stages: Any, command: Command) -> None:
     parser = add_stage(
-        stages,
-        command,
-        "measure",
-        measure,
-        "measure the runs of a sweep",
-        "vinecast pipeline measure fanout",
+        stages, command, "measure", measure, "measure the runs of a sweep", "vinecast pipeline measure fanout"
     )
     parser.add_argument("dataset", metavar="DATASET", help="a sweep")
     parser.add_argument(

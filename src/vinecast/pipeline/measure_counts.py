@@ -137,8 +137,7 @@ def publications_of(deliveries: DataFrame, cells: DataFrame, publications: DataF
     """
     key = ["run_id", "cycle"]
     reached = cells.groupBy(*key).agg(
-        F.sum(F.when(F.col("hops") == 0, F.col("count"))).alias("published"),
-        F.max("hops").alias("hops_max"),
+        F.sum(F.when(F.col("hops") == 0, F.col("count"))).alias("published"), F.max("hops").alias("hops_max")
     )
     missed = (
         deliveries.where(F.col("due") & (F.col("hops") == MISSED))

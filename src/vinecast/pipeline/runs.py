@@ -263,10 +263,7 @@ class _Witness:
     def presence(self) -> dict[str, NDArray[Any]]:
         """Columns of ``PRESENCE_COLUMNS``."""
         empty = [np.zeros(0, np.int32)]
-        return {
-            "cycle": np.concatenate(self._cycles or empty),
-            "node": np.concatenate(self._nodes or empty),
-        }
+        return {"cycle": np.concatenate(self._cycles or empty), "node": np.concatenate(self._nodes or empty)}
 
 
 def _all(listeners: list[OnDissemination]) -> OnDissemination:

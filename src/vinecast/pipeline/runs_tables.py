@@ -170,15 +170,7 @@ DISTRIBUTIONS = declare(
 """How often each value occurs among deliveries, its share, and the share of values up to it."""
 
 POINTS = declare(
-    "points",
-    1,
-    point=STRING,
-    measure=STRING,
-    runs=LONG,
-    mean=DOUBLE,
-    std=DOUBLE,
-    low=DOUBLE,
-    high=DOUBLE,
+    "points", 1, point=STRING, measure=STRING, runs=LONG, mean=DOUBLE, std=DOUBLE, low=DOUBLE, high=DOUBLE
 )
 """A measure at one point of the grid (its settings as JSON) over the seeds: mean, standard deviation of the
 sample (0 for a single run), least and most."""

@@ -110,10 +110,7 @@ def machine_memory() -> int:
 
 def spark_settings(config: SessionConfig) -> dict[str, str]:
     """All settings of a session, by Spark's names for them."""
-    settings = {
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-    }
+    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.pyspark.enabled": "true"}
     if config.partitions is not None:
         settings["spark.sql.shuffle.partitions"] = str(config.partitions)
     if config.remote is None:

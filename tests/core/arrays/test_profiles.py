@@ -74,10 +74,7 @@ def test_what_a_peer_says_of_its_coverage_is_seen_by_all() -> None:
     assert table.coverage[table.beg[1] : table.beg[1] + table.cnt[1]].tolist() == [2, 4]
 
 
-Change = st.tuples(
-    st.integers(0, 4),
-    st.dictionaries(st.integers(0, 20), st.integers(0, 4), max_size=8),
-)
+Change = st.tuples(st.integers(0, 4), st.dictionaries(st.integers(0, 20), st.integers(0, 4), max_size=8))
 
 
 @given(st.lists(Change, max_size=12))

@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from support.content import SCHEMA, filters, parse_filter, schemas
 from vinecast.core.content.filters import Filter, FilterSet, everything, make_filter
-from vinecast.core.content.filters_text import (
-    FILTERS_MAX,
-    filter_set_text,
-    filter_text,
-    parse_filter_set,
-)
+from vinecast.core.content.filters_text import FILTERS_MAX, filter_set_text, filter_text, parse_filter_set
 from vinecast.core.content.schemas import Schema
 from vinecast.core.content.schemas_text import TEXT_MAX, event_values, parse_schema, schema_text
 from vinecast.core.errors import InputError

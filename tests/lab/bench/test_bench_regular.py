@@ -14,13 +14,7 @@ from vinecast.lab.bench.regular import QUICK, RegularSizes, measure_alone, repor
 from vinecast.lab.bench.result import Result
 from vinecast.lab.claims.registry import CLAIMS, Setup, check_claim
 
-TAKEN = {
-    "minutes": 12.0,
-    "gb": 1.5,
-    "online": 400.0,
-    "regular": 250.0,
-    "trace": "on-off churn",
-}
+TAKEN = {"minutes": 12.0, "gb": 1.5, "online": 400.0, "regular": 250.0, "trace": "on-off churn"}
 
 
 def _fake(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:

@@ -162,8 +162,7 @@ def test_figures_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.usefixtures("_made_up")
 @pytest.mark.parametrize(
-    ("ids", "code"),
-    [(["XX-1"], 0), (["XX-2"], 1), (["XX-1", "XX-2"], 1), (["XX-2", "XX-1"], 1)],
+    ("ids", "code"), [(["XX-1"], 0), (["XX-2"], 1), (["XX-1", "XX-2"], 1), (["XX-2", "XX-1"], 1)]
 )
 def test_the_exit_code_says_whether_all_hold(
     capsys: pytest.CaptureFixture[str], ids: list[str], code: int

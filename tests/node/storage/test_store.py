@@ -10,13 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.node.node_store import (
-    NEVER_ALONE,
-    NODE,
-    look,
-    remembered,
-    with_store,
-)
+from support.node.node_store import NEVER_ALONE, NODE, look, remembered, with_store
 from vinecast.core.errors import InputError
 from vinecast.node.storage.online_log import OnlineLog
 from vinecast.node.storage.store import Store, StoreConfig

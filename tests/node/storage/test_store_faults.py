@@ -7,15 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.node.node_store import (
-    NODE,
-    OTHER,
-    filled,
-    look,
-    other_process,
-    refusal,
-    with_store,
-)
+from support.node.node_store import NODE, OTHER, filled, look, other_process, refusal, with_store
 from vinecast.core.errors import InputError
 from vinecast.node.storage.store import Store, StoreConfig
 from vinecast.node.storage.store_file import FILE_NAME, KIND

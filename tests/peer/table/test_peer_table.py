@@ -160,9 +160,7 @@ def test_all_profiles_together_have_a_bounded_number_of_topics() -> None:
         max_size=40,
     )
 )
-def test_numbers_stay_one_to_one_whatever_comes(
-    entries: list[tuple[int, int, set[str], int]],
-) -> None:
+def test_numbers_stay_one_to_one_whatever_comes(entries: list[tuple[int, int, set[str], int]]) -> None:
     used: set[int] = set()
     peer_table = book_of(peers=6, topics=8, in_use=used)
     for who, version, topics, age in entries:

@@ -12,14 +12,7 @@ from vinecast.core.circle import simulated_ids
 from vinecast.core.events import Count, Effect, Event, Received
 from vinecast.core.log.blocks import cid_of
 from vinecast.core.log.name_record import NameChecker, encode_name, name_key, sign_name
-from vinecast.protocols.kademlia import (
-    Found,
-    Kademlia,
-    KademliaConfig,
-    KademliaStore,
-    key_of_point,
-    point_of,
-)
+from vinecast.protocols.kademlia import Found, Kademlia, KademliaConfig, KademliaStore, key_of_point, point_of
 from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig, Partition
 from vinecast.sim.measure.overlay import random_views

@@ -3,23 +3,9 @@
 import pytest
 
 from support.protocols.toy_tree import AGAIN, FIRST, KEEP_UP, SECOND, check, child_of, hear, said, toy, tree
-from vinecast.core.events import (
-    Count,
-    Deliver,
-    Observe,
-    Publish,
-    Send,
-    Subscribe,
-    Unsubscribe,
-)
+from vinecast.core.events import Count, Deliver, Observe, Publish, Send, Subscribe, Unsubscribe
 from vinecast.core.trace import TraceKind
-from vinecast.protocols.multicast_tree import (
-    TreeAccept,
-    TreeEvent,
-    TreeJoin,
-    TreePart,
-    TreePublish,
-)
+from vinecast.protocols.multicast_tree import TreeAccept, TreeEvent, TreeJoin, TreePart, TreePublish
 
 # Growing.
 

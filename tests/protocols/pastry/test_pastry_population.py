@@ -12,10 +12,7 @@ import pytest
 
 from support.protocols.pastry import SECOND, check_tables, nearest_of, profiles_of
 from vinecast.core.circle import simulated_ids
-from vinecast.protocols.pastry import (
-    Pastry,
-    PastryConfig,
-)
+from vinecast.protocols.pastry import Pastry, PastryConfig
 from vinecast.protocols.pastry.rules import HIGHER
 from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig, Partition

@@ -8,9 +8,7 @@ from support.protocols.pastry import CIRCLE, ROWS, nearest_of, some
 from vinecast.core.circle import simulated_ids
 from vinecast.core.draws import draw, purpose, stream
 from vinecast.core.machine import NOBODY
-from vinecast.protocols.pastry import (
-    rules,
-)
+from vinecast.protocols.pastry import rules
 from vinecast.protocols.pastry.machine import GONE_MAX
 from vinecast.protocols.pastry.rules import Ids, Peers
 

@@ -14,11 +14,7 @@ from vinecast.protocols.rings.rules import AGE_MAX, Ages, Peers
 
 
 @settings(max_examples=200)
-@given(
-    st.integers(2, 40),
-    st.data(),
-    st.sampled_from([2, 4]),
-)
+@given(st.integers(2, 40), st.data(), st.sampled_from([2, 4]))
 def test_a_row_holds_the_nearest_of_all_that_were_offered(
     population: int, data: st.DataObject, size: int
 ) -> None:

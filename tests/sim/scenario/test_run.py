@@ -194,10 +194,7 @@ def test_a_matrix_of_eternities(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "table",
-    [
-        {"event": {"clock_offset_ms": 1e308}},
-        {"network": {"partitions": [{"from_s": 0, "to_s": 1e308}]}},
-    ],
+    [{"event": {"clock_offset_ms": 1e308}}, {"network": {"partitions": [{"from_s": 0, "to_s": 1e308}]}}],
     ids=["clock", "partition"],
 )
 def test_what_is_valid_can_be_run(table: Table) -> None:

@@ -44,8 +44,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, b
 
 
 @pytest.mark.parametrize(
-    ("name", "files"),
-    [("event", EVENT_FILES), ("sequential", SWEEP_FILES), ("synchronous", SWEEP_FILES)],
+    ("name", "files"), [("event", EVENT_FILES), ("sequential", SWEEP_FILES), ("synchronous", SWEEP_FILES)]
 )
 def test_the_files_of_a_run(
     reference: dict[str, dict[str, bytes]], name: str, files: list[str], tmp_path: Path

@@ -49,11 +49,7 @@ SMALL: Table = {
     },
     "start": {"contacts": 6, "join_contacts": 3},
 }
-IN_STEP: Table = {
-    "engine": "event",
-    "event": {"timers": "synchronised"},
-    "network": {"latency_ms": 50},
-}
+IN_STEP: Table = {"engine": "event", "event": {"timers": "synchronised"}, "network": {"latency_ms": 50}}
 LIVELY: Table = {
     "engine": "event",
     "network": {"latency": "sampled", "latency_ms": 10, "latency_ms_max": 300, "loss": 0.02},

@@ -27,11 +27,7 @@ SMALL: Table = {
     "workload": {"kind": "low", "topics": 100, "subscriptions": 5},
     "start": {"contacts": 6, "join_contacts": 3},
 }
-IN_STEP: Table = {
-    "engine": "event",
-    "event": {"timers": "synchronised"},
-    "network": {"latency_ms": 50},
-}
+IN_STEP: Table = {"engine": "event", "event": {"timers": "synchronised"}, "network": {"latency_ms": 50}}
 ON_OFF: Table = {"kind": "onoff", "mean_on_s": 900.0, "mean_off_s": 300.0}
 FAULTS: list[Table] = [
     {"at_cycle": 3, "kind": "crash", "share": 0.2},

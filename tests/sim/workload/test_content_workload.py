@@ -83,11 +83,7 @@ def test_filters_are_of_three_forms() -> None:
     acts = made_acts(1, 2000)
     found = {one for own in activity_workload(acts, 1, 200, 3).filters for one in own}
     forms = {tuple(r is not None for r in one.ranges) for one in found}
-    assert forms == {
-        (False, False, True, False),
-        (True, False, False, True),
-        (False, True, True, False),
-    }
+    assert forms == {(False, False, True, False), (True, False, False, True), (False, True, True, False)}
     for one in found:
         time, actor, target, kind = one.ranges
         if time is not None and kind is not None:

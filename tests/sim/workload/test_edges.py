@@ -38,10 +38,7 @@ lines = st.tuples(users, separators, users)
     ending=st.sampled_from(["\n", "\r\n"]),
 )
 def test_edges_are_distinct_and_numbered_densely(
-    tmp_path_factory: pytest.TempPathFactory,
-    pairs: list[tuple[int, str, int]],
-    packed: bool,
-    ending: str,
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[int, str, int]], packed: bool, ending: str
 ) -> None:
     path = tmp_path_factory.mktemp("graph") / "graph.txt"
     text = "# from to" + ending + ending.join(f"{a}{separator}{b}" for a, separator, b in pairs)

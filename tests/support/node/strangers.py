@@ -6,10 +6,7 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from vinecast.peer.wire.messages import (
-    SystemFrame,
-    encode,
-)
+from vinecast.peer.wire.messages import SystemFrame, encode
 
 
 def shapes_of(names: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:

@@ -9,12 +9,7 @@ import numpy as np
 from vinecast.core.circle import simulated_ids
 from vinecast.core.events import Blame, Effect, Received, Send, Start
 from vinecast.core.events import TimerFired as Fired
-from vinecast.protocols.kademlia import (
-    Found,
-    Kademlia,
-    KademliaConfig,
-    KademliaPong,
-)
+from vinecast.protocols.kademlia import Found, Kademlia, KademliaConfig, KademliaPong
 
 SECOND = 1_000_000
 TIMEOUT = 250_000

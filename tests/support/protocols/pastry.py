@@ -5,10 +5,7 @@ import numpy as np
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.circle import simulated_ids
 from vinecast.core.machine import NOBODY
-from vinecast.protocols.pastry import (
-    Pastry,
-    rules,
-)
+from vinecast.protocols.pastry import Pastry, rules
 from vinecast.protocols.pastry.rules import Peers
 
 SECOND = 1_000_000

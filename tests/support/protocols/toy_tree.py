@@ -2,21 +2,11 @@
 
 from typing import Any
 
-from vinecast.core.events import (
-    Effect,
-    Received,
-    Send,
-    Start,
-    Subscribe,
-)
+from vinecast.core.events import Effect, Received, Send, Start, Subscribe
 from vinecast.core.events import TimerFired as Fired
 from vinecast.core.machine import NOBODY
 from vinecast.core.trace import TraceKind, TraceRecord
-from vinecast.protocols.multicast_tree import (
-    MulticastTree,
-    TreeAccept,
-    TreeConfig,
-)
+from vinecast.protocols.multicast_tree import MulticastTree, TreeAccept, TreeConfig
 
 SECOND = 1_000_000
 KEEP_UP = Fired("tree")

@@ -8,12 +8,7 @@ from support.systems.conformance import filter_sets
 from support.systems.conformance_systems import poldercast_config
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.arrays.topic_overlap import make_scratch
-from vinecast.core.events import (
-    Effect,
-    Received,
-    Send,
-    Start,
-)
+from vinecast.core.events import Effect, Received, Send, Start
 from vinecast.protocols.rings import RingsRequest
 from vinecast.systems.poldercast.machine import PolderCast
 

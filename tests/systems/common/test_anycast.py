@@ -34,11 +34,7 @@ from vinecast.protocols.vicinity import VicinityConfig
 from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig
 from vinecast.sim.workload.subscriptions import Subscriptions, subscribe
-from vinecast.systems.common.anycast import (
-    LONELY_CYCLES,
-    AnycastConfig,
-    AnycastSeek,
-)
+from vinecast.systems.common.anycast import LONELY_CYCLES, AnycastConfig, AnycastSeek
 from vinecast.systems.poldercast.config import PolderCastConfig
 from vinecast.systems.poldercast.machine import PolderCast
 from vinecast.systems.poldercast.sweep import PolderCastSweep

@@ -10,14 +10,7 @@ from numpy.typing import NDArray
 
 from support.systems.anycast import GRAVITY, ON, SECOND, counts
 from vinecast.core.arrays.profiles import Profiles
-from vinecast.core.events import (
-    Count,
-    Effect,
-    Received,
-    Send,
-    Start,
-    TimerFired,
-)
+from vinecast.core.events import Count, Effect, Received, Send, Start, TimerFired
 from vinecast.core.machine import NOBODY
 from vinecast.protocols.directed_walk import NO_LEVEL, Walk
 from vinecast.protocols.gravity import GravityAsk, GravityRefuse, GravityUpdate

@@ -5,14 +5,7 @@ import pytest
 from support.systems.conformance import Trial, filter_sets
 from support.systems.conformance_systems import POLDERCAST, poldercast_config
 from support.systems.poldercast_node import PEERS, TOPICS, make_node, meet_on_rings, ring_message, sends
-from vinecast.core.events import (
-    Count,
-    Deliver,
-    Observe,
-    Publish,
-    Received,
-    Send,
-)
+from vinecast.core.events import Count, Deliver, Observe, Publish, Received, Send
 from vinecast.core.machine import NOBODY
 from vinecast.core.trace import TraceKind
 from vinecast.protocols.rings import RingsAnswer

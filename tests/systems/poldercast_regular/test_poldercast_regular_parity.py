@@ -40,11 +40,7 @@ QUIET_US = 900_000
 
 
 def config_of(
-    exchange: str = "informed",
-    refresh: str = "slot",
-    skew_s: float = 0.0,
-    slot_s: int = 36,
-    **rest: object,
+    exchange: str = "informed", refresh: str = "slot", skew_s: float = 0.0, slot_s: int = 36, **rest: object
 ) -> PolderCastRegularConfig:
     """Slots of three cycles, or of so long, and four of them a cycle of recurring behaviour."""
     regularity = RegularityConfig(

@@ -10,16 +10,10 @@ from support.paths import SCENARIOS
 from vinecast.core.arrays.profiles import Profiles, choose_publishers
 from vinecast.core.dissemination import MISSED
 from vinecast.core.errors import InputError
-from vinecast.core.events import (
-    Publish,
-    Subscribe,
-    Unsubscribe,
-)
+from vinecast.core.events import Publish, Subscribe, Unsubscribe
 from vinecast.core.trace import TraceKind, TraceRecord
 from vinecast.protocols.multicast_tree import TreeConfig
-from vinecast.protocols.pastry import (
-    PastryConfig,
-)
+from vinecast.protocols.pastry import PastryConfig
 from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig
 from vinecast.sim.measure.overlay import random_views

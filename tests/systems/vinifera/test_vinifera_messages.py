@@ -13,18 +13,7 @@ from hypothesis import strategies as st
 from support.content import SCHEMA
 from support.node.own_frames import read_own
 from support.node.strangers import own
-from support.systems.vinifera import (
-    CARD,
-    CHEAP,
-    DEAR,
-    LAST,
-    LIAR,
-    Headers,
-    filter_name,
-    loads,
-    places,
-    row,
-)
+from support.systems.vinifera import CARD, CHEAP, DEAR, LAST, LIAR, Headers, filter_name, loads, places, row
 from vinecast.core.arrays.profiles import place_of
 from vinecast.core.content.names import PLACES, digest_of
 from vinecast.core.content.names import SCHEMA as HEADER

@@ -65,10 +65,7 @@ def make_sets(start: NDArray[np.int64], node: NDArray[np.int32], peers: int) -> 
 
 @rule
 def _fill(
-    start: NDArray[np.int64],
-    node: NDArray[np.int32],
-    fans: NDArray[np.uint64],
-    tastes: NDArray[np.uint64],
+    start: NDArray[np.int64], node: NDArray[np.int32], fans: NDArray[np.uint64], tastes: NDArray[np.uint64]
 ) -> None:
     for topic in range(start.size - 1):
         for i in range(start[topic], start[topic + 1]):

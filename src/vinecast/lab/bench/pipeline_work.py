@@ -41,16 +41,7 @@ from vinecast.pipeline.sample import SamplePlan, take_sample
 from vinecast.pipeline.session import SessionConfig, cores, open_session
 from vinecast.pipeline.sweep import run_sweep
 from vinecast.pipeline.sweep_file import expand, sweep_of
-from vinecast.pipeline.tables import (
-    CCDF,
-    EDGES,
-    PRESENCE,
-    REGULARITY,
-    SAMPLE_EDGES,
-    SAMPLES,
-    SESSIONS,
-    USERS,
-)
+from vinecast.pipeline.tables import CCDF, EDGES, PRESENCE, REGULARITY, SAMPLE_EDGES, SAMPLES, SESSIONS, USERS
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

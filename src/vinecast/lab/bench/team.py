@@ -107,9 +107,7 @@ class Team:
     @classmethod
     @contextlib.asynccontextmanager
     async def gather(
-        cls,
-        commands: Sequence[Sequence[str]],
-        server: int | None = None,
+        cls, commands: Sequence[Sequence[str]], server: int | None = None
     ) -> AsyncIterator[Self]:
         """Start a process for each command, and wait until they are ready. ``server``: a process that works
         for them, if there is one."""
@@ -204,10 +202,7 @@ class Team:
 async def _start(command: Sequence[str]) -> _MemberProcess:
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
     process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=errors,
+        *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
     )
     return _MemberProcess(process, errors)
 

@@ -171,9 +171,7 @@ def unwanted_traffic(setup: Setup) -> Measured:
     )
     figures = (
         Figure(
-            figure_name(10, workload_of(setup)),
-            f"S0 Fig. 10: traffic overhead ({where(setup)})",
-            (panel,),
+            figure_name(10, workload_of(setup)), f"S0 Fig. 10: traffic overhead ({where(setup)})", (panel,)
         ),
         _control_figure(setup, scribe, (routed.control_received + routed.control_sent).sum(axis=0)),
     )

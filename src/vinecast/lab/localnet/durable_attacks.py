@@ -39,13 +39,7 @@ def _nobody(target: Target) -> bytes:
     return CID_HEAD + hashlib.sha256(target.draw.randbytes(16)).digest()
 
 
-def _event(
-    attacker: Attacker,
-    target: Target,
-    height: int,
-    *parents: bytes,
-    publisher: bytes = b"",
-) -> Event:
+def _event(attacker: Attacker, target: Target, height: int, *parents: bytes, publisher: bytes = b"") -> Event:
     """An event that the attacker signs, in its own name or in another's."""
     record = EventRecord(
         target.topic,

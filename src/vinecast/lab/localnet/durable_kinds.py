@@ -20,10 +20,7 @@ from vinecast.lab.localnet.ledger import NETWORK, TOPIC, LedgerOutcome
 from vinecast.lab.localnet.messages import Attack, CreateTopic, CutConnections, Safe, Shown, ShowTopic
 from vinecast.node.runtime.loop import run as run_loop
 
-SIZES = {
-    "small": LiveSize(),
-    "paper": LiveSize(nodes=10, events=1000, kills=12, rounds=3, patience_s=240.0),
-}
+SIZES = {"small": LiveSize(), "paper": LiveSize(nodes=10, events=1000, kills=12, rounds=3, patience_s=240.0)}
 PUBLISHERS = 2  # ours: that die, where the claim is about publishers that are gone
 CUT_OFF = 2  # ours: nodes whose connections break for each process that is killed
 STRUCK_AFTER = 10  # ours: receipts that have come when an event's holders are killed

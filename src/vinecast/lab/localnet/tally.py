@@ -247,10 +247,7 @@ class NetTally:
     def between(self, begin_s: float, end_s: float) -> dict[str, int]:
         """Deliveries of the events that were published in a time: expected, and got."""
         found = [event for event in self.judged if begin_s <= event.at_s < end_s]
-        return {
-            "expected": sum(event.due for event in found),
-            "got": sum(event.got for event in found),
-        }
+        return {"expected": sum(event.due for event in found), "got": sum(event.got for event in found)}
 
     def refused(self) -> Counter[str]:
         """What nodes refused or dropped, by reason."""

@@ -58,10 +58,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def as_plain(
-    topic: str | Schema,
-    events: Iterable[Payload | Values],
-    headers: Headers | None,
-    by_content: bool = False,
+    topic: str | Schema, events: Iterable[Payload | Values], headers: Headers | None, by_content: bool = False
 ) -> tuple[str, Iterator[tuple[Payload, Headers | None]]]:
     """Events of a schema as those of a topic: its name, and their payloads and headers. What is said of a
     topic stays as it is. by_content: whether to say where each of them is on the circle"""

@@ -365,11 +365,7 @@ class Node:
     # Subscribing.
 
     def subscribe(
-        self,
-        topic: str | Schema,
-        start: Start = NOW,
-        consumer: str | None = None,
-        filter: FilterLike = None,
+        self, topic: str | Schema, start: Start = NOW, consumer: str | None = None, filter: FilterLike = None
     ) -> Subscription:
         """Read a topic, or all that fit a pattern (``sports/#``, ``+/tennis``) and that the node knows; or of
         a schema the events that match a filter, such as ``price < 10 and order = "buy"``.

@@ -188,9 +188,7 @@ def _bytes_of(payload: Payload) -> bytes:
     return payload.encode() if isinstance(payload, str) else bytes(payload)
 
 
-def _hands(
-    events: Iterable[tuple[Payload, Headers | None]],
-) -> Iterator[list[tuple[bytes, Headers | None]]]:
+def _hands(events: Iterable[tuple[Payload, Headers | None]]) -> Iterator[list[tuple[bytes, Headers | None]]]:
     """Payloads and headers by the handful: many small ones, few large ones."""
     hand: list[tuple[bytes, Headers | None]] = []
     size = 0

@@ -129,11 +129,7 @@ class SyncNode:
         return self.do(lambda: self.node.publish_all(topic, payloads, headers, durable))
 
     def subscribe(
-        self,
-        topic: str | Schema,
-        start: Start = NOW,
-        consumer: str | None = None,
-        filter: FilterLike = None,
+        self, topic: str | Schema, start: Start = NOW, consumer: str | None = None, filter: FilterLike = None
     ) -> "SyncSubscription":
         """Read a topic, all that fit a pattern and that the node knows, or the events of a schema that match
         a filter; see ``Node.subscribe``."""

@@ -9,14 +9,7 @@ from typing import Any, Unpack
 
 from vinecast.core.errors import Bug, InputError, RemoteError
 from vinecast.node.transport.connection import Connection, State
-from vinecast.node.transport.interface import (
-    IDLE,
-    LEAVING,
-    LOST,
-    ConnectionInfo,
-    Handler,
-    TransportConfig,
-)
+from vinecast.node.transport.interface import IDLE, LEAVING, LOST, ConnectionInfo, Handler, TransportConfig
 from vinecast.node.transport.sessions import PeerSession, SessionOptions, Sessions
 from vinecast.peer.address import Address
 from vinecast.peer.identity import Identity, NodeId

@@ -18,15 +18,7 @@ from vinecast.core.events import Message
 from vinecast.peer.codecs.codec import Codec
 from vinecast.peer.limits.misbehaviour import BenignRefusal
 from vinecast.peer.topics import is_topic
-from vinecast.systems.common.wire import (
-    HOPS_MAX,
-    Entry,
-    FieldCodec,
-    FrameSpec,
-    Hops,
-    Topic,
-    names_bytes,
-)
+from vinecast.systems.common.wire import HOPS_MAX, Entry, FieldCodec, FrameSpec, Hops, Topic, names_bytes
 
 NAMES_BYTES = 64 * 1024
 """Of all names of topics in one frame of joined messages (ours)."""

@@ -18,14 +18,7 @@ from vinecast.core.errors import InputError
 from vinecast.core.events import Count, Effect, Event, PeerFound, PeerLost, Start, Stop
 from vinecast.core.machine import Machine
 from vinecast.peer.streams.messages import VALUE_BYTES_MAX
-from vinecast.protocols.kademlia import (
-    Found,
-    Kademlia,
-    KademliaConfig,
-    Operation,
-    Validator,
-    point_of,
-)
+from vinecast.protocols.kademlia import Found, Kademlia, KademliaConfig, Operation, Validator, point_of
 from vinecast.protocols.kademlia.buckets import Keys
 from vinecast.systems.common.router import ME
 

@@ -29,14 +29,7 @@ from vinecast.peer.table.topic_numbers import TopicNumbers
 from vinecast.peer.topics import is_topic
 from vinecast.peer.wire.messages import card_text, make_card
 from vinecast.systems.common.router import ME
-from vinecast.systems.common.wire import (
-    AGE_MAX,
-    CARD_BYTES_MAX,
-    Card,
-    CardReference,
-    Entry,
-    names_bytes,
-)
+from vinecast.systems.common.wire import AGE_MAX, CARD_BYTES_MAX, Card, CardReference, Entry, names_bytes
 
 TOPICS_EACH = 16
 """Topics of all cards together are at most so many times the different ones (ours)."""

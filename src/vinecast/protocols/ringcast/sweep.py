@@ -290,12 +290,7 @@ def choose_again(
 
 @inner_rule
 def choose_targets(
-    place: int,
-    sender: int,
-    event: int,
-    overlay: RingOverlay,
-    audience: Audience,
-    memory: RingMemory,
+    place: int, sender: int, event: int, overlay: RingOverlay, audience: Audience, memory: RingMemory
 ) -> int:
     """The places to which the subscriber at a place forwards an event, in ``memory.targets``; how many."""
     links, forwarding, again, nodes = overlay.links, overlay.forwarding, overlay.again, audience.nodes

@@ -144,14 +144,7 @@ def choose_for(
 
 @rule
 def choose_from(
-    index: Index,
-    turn: Turn,
-    count: int,
-    table: Table,
-    scratch: Scratch,
-    rows: View,
-    known: Peers,
-    out: View,
+    index: Index, turn: Turn, count: int, table: Table, scratch: Scratch, rows: View, known: Peers, out: View
 ) -> int:
     """The same as ``choose_for``, with an index that lists the candidates by the target's topics."""
     me, target = turn.me, turn.target

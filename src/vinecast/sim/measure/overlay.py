@@ -145,8 +145,7 @@ class Overlay:
                 hops += distance * count
                 reached += count
         return PathLength(
-            mean=hops / reached if reached else None,
-            unreachable=(pairs - reached) / pairs if pairs else 0.0,
+            mean=hops / reached if reached else None, unreachable=(pairs - reached) / pairs if pairs else 0.0
         )
 
 

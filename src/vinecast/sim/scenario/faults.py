@@ -25,12 +25,7 @@ from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig, Partition
 from vinecast.sim.scenario.faults_hostile import HostileNode
 from vinecast.sim.workload.subscriptions import subscribe
-from vinecast.systems.durable.simulated import (
-    DurableConfig,
-    DurableNodes,
-    SimulatedDurable,
-    topic_name,
-)
+from vinecast.systems.durable.simulated import DurableConfig, DurableNodes, SimulatedDurable, topic_name
 from vinecast.systems.poldercast.config import PolderCastConfig
 
 SETTLE_S = 4.0

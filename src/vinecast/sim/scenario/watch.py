@@ -62,8 +62,7 @@ CLASS_COLUMNS: dict[str, str] = {
     "to": "int64",
     "due": "int64",
     **dict.fromkeys(
-        ("hit_ratio", "hops_mean", "duplication", "missing_links", "control_messages", "degree"),
-        "float64",
+        ("hit_ratio", "hops_mean", "duplication", "missing_links", "control_messages", "degree"), "float64"
     ),
 }
 """The classes of a run (sim/measure/metrics.py): all that was measured together (``run``), and the ``last``

@@ -116,12 +116,7 @@ class EventWorld:
         self._changed_us = np.zeros(nodes, dtype=np.int64)
         skewed = event.clock_offset_ms or event.clock_drift_ppm
         self.engine = EventEngine(
-            machines,
-            nodes,
-            seed,
-            network,
-            clocks=self._clock if skewed else None,
-            **hooks,
+            machines, nodes, seed, network, clocks=self._clock if skewed else None, **hooks
         )
         blank = system.view_of(machines(0))
         self._no_view = np.full_like(blank, NOBODY)

@@ -229,14 +229,7 @@ class SimulatedDurable:
         self.disk = disk
         self.carrier = nodes.carrier_of(me)
         self.durable = Durable(
-            config.streams,
-            nodes.seed,
-            me,
-            self.carrier,
-            disk,
-            FormChecker(),
-            nodes.number_of,
-            event_of,
+            config.streams, nodes.seed, me, self.carrier, disk, FormChecker(), nodes.number_of, event_of
         )
         self._nodes = nodes
         self._checker = nodes.checker

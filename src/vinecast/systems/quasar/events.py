@@ -97,13 +97,7 @@ def publish(
 
 @rule
 def poll(
-    count: int,
-    field: Field,
-    walking: Walking,
-    sight: Sight,
-    members: Members,
-    copies: Copies,
-    tally: Tally,
+    count: int, field: Field, walking: Walking, sight: Sight, members: Members, copies: Copies, tally: Tally
 ) -> int:
     """Let every member poll once, for the ``count``-th time; how many messages that took, answers included.
 

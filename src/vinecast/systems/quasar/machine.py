@@ -264,9 +264,7 @@ class Quasar:
         if onward is None:
             return [Count("quasar.expired")]
         to, walk, misled = onward
-        sent: list[Effect] = [
-            Send(to, QuasarEvent(message.topic, message.event, message.hops + 1, walk)),
-        ]
+        sent: list[Effect] = [Send(to, QuasarEvent(message.topic, message.event, message.hops + 1, walk))]
         return [*sent, Count("quasar.misled")] if misled else sent
 
     # Polling.

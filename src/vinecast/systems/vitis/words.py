@@ -129,11 +129,7 @@ class VitisWords:
         once a cycle."""
         made_at = self._peers.cycle, self._peers.card.version
         if self._own_at != made_at:
-            profiles, said, id_of = (
-                self._peers.profiles,
-                self._shared.proposals.said,
-                self._unmet.id_of,
-            )
+            profiles, said, id_of = (self._peers.profiles, self._shared.proposals.said, self._unmet.id_of)
             own, begin = profiles.topics_of(ME), int(profiles.beg[ME])
             rows = [part[begin : begin + own.size].tolist() for part in said]
             every = zip(own.tolist(), self._peers.order_of(ME).tolist(), *rows, strict=True)

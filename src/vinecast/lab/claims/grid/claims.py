@@ -22,10 +22,7 @@ from vinecast.sim.workload.churn import read_avt
 
 TRACE = "skype.avt.gz"
 EVER_ONLINE, ONLINE_MEAN = 2078, 700  # S4 §4.2.2, Table 4.1
-REGULAR = {
-    "day": (532, 475, 409, 349, 283, 238, 164, 120),
-    "week": (521, 520, 518, 284, 261, 260, 259, 258),
-}
+REGULAR = {"day": (532, 475, 409, 349, 283, 238, 164, 120), "week": (521, 520, 518, 284, 261, 260, 259, 258)}
 """S4 Table 4.2: mean regular nodes at each of ``THRESHOLDS``, slots of an hour."""
 RETENTION_AT = (60, 70, 80, 90)
 RETENTION = {

@@ -171,10 +171,7 @@ def false_positives(setup: Setup) -> Measured:
     nodes = SIZES[setup.scale][-1]
     config = GravityConfig(degree=degree_for(nodes))
     parts, values, holds = [], dict[str, Any](), config.state_bytes <= STORAGE
-    loads = {
-        ALONE: [point_at(nodes, kind) for kind in KINDS],
-        "one more a node": [_fuller(setup)],
-    }
+    loads = {ALONE: [point_at(nodes, kind) for kind in KINDS], "one more a node": [_fuller(setup)]}
     for load, found in loads.items():
         points = [point_of(plays_at(setup, at, copies)) for at in found for copies in (ALL, FEW)]
         tally = np.sum([point.tally for point in points], axis=0)
