@@ -1,11 +1,14 @@
 """Names: modules that a reader can look up, classes that stand once, docstrings that say something."""
 
-import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+
+import pytest
+
+from support.source import source_of
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/vinecast"
@@ -40,6 +43,7 @@ KNOWN = set(
     """.split()  # noqa: SIM905
 )
 """Names of protocols, systems, data sets and tools, and words of the papers and the field."""
+pytestmark = pytest.mark.xdist_group("source")  # so that files are parsed once
 EMPTY = {"one of them", "all of them", "see above", "the same", "as above", "it", "this", "todo"}
 """Whole docstrings that say nothing, without the full stop."""
 
@@ -91,9 +95,9 @@ def test_every_module_name_is_plain_or_in_the_glossary() -> None:
 def test_no_class_name_stands_twice() -> None:
     places = defaultdict(list)
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append(str(path.relative_to(ROOT)))
+        for one in source_of(path).definitions:
+            if one.is_class:
+                places[one.name].append(str(path.relative_to(ROOT)))
     twice = {name: found for name, found in places.items() if len(found) > 1}
     told = "; ".join(f"{name} ({', '.join(found)})" for name, found in sorted(twice.items()))
     assert not twice, f"give each of these classes a name of its own, or make one class of them: {told}"
@@ -110,13 +114,12 @@ def says_nothing(name: str, docstring: str, is_class: bool) -> bool:
 
 
 def test_no_docstring_says_nothing() -> None:
-    empty = []
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                docstring = ast.get_docstring(node)
-                if docstring and says_nothing(node.name, docstring, isinstance(node, ast.ClassDef)):
-                    empty.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {docstring!r}")
+    empty = [
+        f"{path.relative_to(ROOT)}:{one.line} {one.name}: {one.docstring!r}"
+        for path in PACKAGE.rglob("*.py")
+        for one in source_of(path).definitions
+        if one.docstring and says_nothing(one.name, one.docstring, one.is_class)
+    ]
     assert not empty, "say what these are, or delete the docstring where the name says it all:\n" + "\n".join(
         empty
     )

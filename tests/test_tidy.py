@@ -1,6 +1,5 @@
 """Tidiness: sizes, folders that need each other one way only, one version, documented public names."""
 
-import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -11,11 +10,13 @@ import pytest
 
 import vinecast
 from support.paths import DOCS, ROOT, TESTS
+from support.source import Definition, source_of
 
 PACKAGE = Path(vinecast.__file__).parent
-MODULES = {path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
-TREES = MODULES | {path: ast.parse(path.read_text("utf-8")) for path in sorted(TESTS.rglob("*.py"))}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+FILES = [*MODULES, *sorted(TESTS.rglob("*.py"))]
 """Modules and tests."""
+pytestmark = pytest.mark.xdist_group("source")  # so that files are parsed once
 
 FOLDER_MODULES_MAX = 25
 MODULE_LINES_MAX = 450
@@ -27,25 +28,17 @@ def name_of(path: Path) -> str:
     return path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else TESTS.parent).as_posix()
 
 
-def functions(
-    modules: dict[Path, ast.Module],
-) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+def functions(files: list[Path]) -> Iterator[tuple[str, Definition]]:
     """Every function, with its file and its name."""
-    for path, tree in modules.items():
-        owners = {
-            id(inner): f"{outer.name}."
-            for outer in ast.walk(tree)
-            if isinstance(outer, ast.ClassDef)
-            for inner in outer.body
-        }
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{name_of(path)}:{node.lineno} {owners.get(id(node), '')}{node.name}", node
+    for path in files:
+        for one in source_of(path).definitions:
+            if not one.is_class:
+                yield f"{name_of(path)}:{one.line} {one.owner}{one.name}", one
 
 
 def test_folders_are_small() -> None:
     counts: dict[Path, int] = defaultdict(int)
-    for path in TREES:
+    for path in FILES:
         counts[path.parent] += 1
     large = [
         f"{name_of(folder)} has {count}" for folder, count in counts.items() if count > FOLDER_MODULES_MAX
@@ -54,51 +47,31 @@ def test_folders_are_small() -> None:
 
 
 def test_modules_are_small() -> None:
-    sizes = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in TREES}
+    sizes = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in FILES}
     large = [f"{name} has {lines}" for name, lines in sizes.items() if lines > MODULE_LINES_MAX]
     assert not large, f"more than {MODULE_LINES_MAX} lines: split by concept: {', '.join(large)}"
 
 
 def test_functions_are_small() -> None:
-    sizes = [(name, (node.end_lineno or node.lineno) - node.lineno + 1) for name, node in functions(TREES)]
-    large = [f"{name} has {lines}" for name, lines in sizes if lines > FUNCTION_LINES_MAX]
+    large = [f"{name} has {one.lines}" for name, one in functions(FILES) if one.lines > FUNCTION_LINES_MAX]
     assert not large, f"more than {FUNCTION_LINES_MAX} lines: name its parts: {', '.join(large)}"
 
 
 def test_functions_take_few_parameters() -> None:
-    large = []
-    for name, node in functions(MODULES):
-        given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        count = sum(one.arg not in ("self", "cls") for one in given)
-        if count > PARAMETERS_MAX:
-            large.append(f"{name} takes {count}")
+    found = functions(MODULES)
+    large = [f"{name} takes {one.parameters}" for name, one in found if one.parameters > PARAMETERS_MAX]
     assert not large, (
         f"more than {PARAMETERS_MAX} parameters: hand in what belongs together as one: {', '.join(large)}"
     )
 
 
-def imported(tree: ast.Module) -> Iterator[tuple[str, ...]]:
-    """What of the package a module imports when it runs, as paths below it."""
-    hints = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if id(node) in hints or not isinstance(node, ast.ImportFrom) or not node.module:
-            continue
-        for one in node.names:
-            top, *rest = [*node.module.split("."), one.name]
-            if top == "vinecast":
-                yield tuple(rest)
-
-
 def test_folders_do_not_need_each_other_both_ways() -> None:
     needs: dict[Path, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for path, tree in MODULES.items():
+    for path in MODULES:
         own = path.relative_to(PACKAGE).parts[:-1]
-        for other in imported(tree):
+        for top, *other in source_of(path).imports:
+            if top != "vinecast":
+                continue
             depth = next((i for i, (a, b) in enumerate(zip(own, other, strict=False)) if a != b), None)
             if depth is not None and PACKAGE.joinpath(*other[: depth + 1]).is_dir():
                 needs[PACKAGE.joinpath(*own[:depth])][own[depth]].add(other[depth])
@@ -114,11 +87,7 @@ def test_the_version_stands_once() -> None:
     from vinecast.core.version import VERSION
 
     assert vinecast.__version__ == VERSION
-    found = [
-        name_of(path)
-        for path, tree in MODULES.items()
-        if any(isinstance(node, ast.Constant) and node.value == VERSION for node in ast.walk(tree))
-    ]
+    found = [name_of(path) for path in MODULES if f'"{VERSION}"' in path.read_text("utf-8")]
     assert found == ["core/version.py"], f"take the version from core/version.py: {found}"
     assert f'"{VERSION}"' not in (ROOT / "pyproject.toml").read_text("utf-8"), (
         "pyproject.toml reads core/version.py"

@@ -30,6 +30,7 @@ from vinecast.sim.scenario.scenario import read_scenario, resolve
 from vinecast.sim.scenario.show import load, load_classes, show
 from vinecast.sim.scenario.watch import CLASS_COLUMNS, EVENT_COLUMNS, RING_COLUMNS, TOPIC_COLUMNS
 from vinecast.sim.workload.sample import load_workload
+from vinecast.systems.cyclon import row as cyclon_row
 from vinecast.systems.poldercast.config import PolderCastConfig
 from vinecast.systems.poldercast.sweep import PolderCastSweep
 from vinecast.systems.registry import SYSTEMS
@@ -216,7 +217,7 @@ def test_the_classes_of_a_run(tmp_path: Path) -> None:
 
 
 def test_a_sweep_that_nobody_can_measure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SYSTEMS, "cyclon", dataclasses.replace(SYSTEMS["cyclon"], has_topics=True))
+    monkeypatch.setattr(cyclon_row, "ROW", dataclasses.replace(SYSTEMS["cyclon"], has_topics=True))
     with pytest.raises(Bug, match="topics of cyclon"):
         outcome_of({"name": "t", "seed": 1, "nodes": 9, "cycles": 1})
 
