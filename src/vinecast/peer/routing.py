@@ -33,7 +33,7 @@ from vinecast.peer.wire.messages import Gossip, SystemFrame, encode, read_body, 
 from vinecast.protocols.kademlia import MESSAGES as TABLE_MESSAGES
 from vinecast.protocols.kademlia import point_of
 from vinecast.systems.common.router import EventKnown, Publishing, RouterPorts, Search
-from vinecast.systems.common.wire import FrameSpec, Limit, PlainEncoding
+from vinecast.systems.common.wire import FrameSpec, PlainEncoding
 from vinecast.systems.durable.machine import Carrier
 from vinecast.systems.registry import SYSTEMS, live_system
 
@@ -96,14 +96,14 @@ class Routing:
         self._frames = FrameCodec(
             row.messages, self.codec, self._relayed.name_of, self._relayed.number_of, made.fields
         )
-        self._table_forms = FrameCodec(TABLE_FRAME_SPECS, self.codec)
+        self._table_frames = FrameCodec(TABLE_FRAME_SPECS, self.codec)
         self._status = None if made.status is None else StatusCodec(self.codec, peer_table, made.status)
         gossip = () if made.status is None else (made.status.exchange, made.status.profile)
         self._decoder = decoder_of([*gossip, *self._frames.of_frame])
         self._joiner = Joiner(host.send_frame, self._frames)
         self._rate_limit = RateLimit(row.requests_in_hand)
         self._shares: Counter[tuple[type[Any], bytes]] = Counter()
-        """FrameSpec and peer → topics that it named in this cycle"""
+        """Frame and peer → topics that it named in this cycle"""
         self._topics_max = config.topics
         self._view_of = SYSTEMS[config.row].view_of
         self.kademlia = None if row.kademlia is None else row.kademlia(self.machine)
@@ -219,7 +219,7 @@ class Routing:
         if type(message) in self._frames.of_message:
             return system_frame(self._frames.pack(to, message))
         if isinstance(message, TABLE_MESSAGES):
-            return encode_stream(self._table_forms.pack(to, message))
+            return encode_stream(self._table_frames.pack(to, message))
         if self._status is not None:
             return system_frame(self._status.pack(to, message))
         return encode(self.codec.pack(to, message))
@@ -239,7 +239,7 @@ class Routing:
                 self._host.hear(peer)
                 self._host.handle(Received(*self._status.read(peer, inner)))
                 return
-            if spec.limit is Limit.QUESTION:
+            if spec.is_request:
                 self._rate_limit.note(peer, self._host.now_us())
             sender = self._peer_table.number_of(peer)
             if sender == NOBODY:
@@ -289,7 +289,9 @@ class Routing:
 
     def _take_topics(self, spec: FrameSpec, peer: bytes, sender: int, frame: Any) -> None:
         names = list(map(checked_topic, dict.fromkeys(getattr(frame, spec.joins))))
-        room = self._topics_max // spec.share - self._shares[spec.frame, peer]
+        room = len(names)
+        if spec.share:
+            room = self._topics_max // spec.share - self._shares[spec.frame, peer]
         numbers = [self._relayed.number_of(name) for name in names[:room]]
         known = tuple([number for number in numbers if number is not None])
         self._shares[spec.frame, peer] += len(known)

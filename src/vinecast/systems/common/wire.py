@@ -8,7 +8,6 @@ message; so is each of a tuple of them. Other fields are the same in both.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Annotated, Any, Protocol
 
 from msgspec import Meta, Struct
@@ -86,17 +85,6 @@ def names_bytes(topics: Iterable[str]) -> int:
 # Messages.
 
 
-class Limit(Enum):
-    """What a message of a peer counts as."""
-
-    FREE = 0
-    """Nothing: it is small, and an answer costs little."""
-    QUESTION = 1
-    """A question: a peer may ask so many at once, and a second."""
-    GOSSIP = 2
-    """Gossip: a peer may send so many messages a period."""
-
-
 def _always(frame: Any) -> bool:
     return True
 
@@ -107,7 +95,8 @@ class FrameSpec:
 
     message: type[Any]
     frame: type[Struct]
-    limit: Limit = Limit.QUESTION
+    is_request: bool = True
+    """Whether it counts as one of the requests of which a peer may make so many at once, and a second."""
     inner: tuple[str, type[Any]] | None = None
     """A field of the message that is a record, and its type: the frame has the record's fields instead."""
     missing: Mapping[str, Any] = field(default_factory=dict)

@@ -25,7 +25,6 @@ from vinecast.systems.common.wire import (
     FrameSpec,
     Hops,
     Id,
-    Limit,
     Topic,
     Topics,
 )
@@ -108,11 +107,11 @@ NOT_CARRIED = "refused: notice on a topic that is not carried"
 NO_ROOM = "refused: no room for a topic to relay"
 
 FRAMES = (
-    FrameSpec(Pull, WantEvent, Limit.FREE, missing={"topic": 0}, joins="events", joins_of="number"),
+    FrameSpec(Pull, WantEvent, is_request=False, missing={"topic": 0}, joins="events", joins_of="number"),
     FrameSpec(
         Notice,
         HaveEvent,
-        Limit.FREE,
+        is_request=False,
         takes_any=lambda frame: bool(frame.seeking),
         refused=NOT_CARRIED,
         joins="events",
