@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from support.command_line import TINY
 from support.paths import ROOT
+from support.processes import Process, Start
 from vinecast.cli import main
 
 if TYPE_CHECKING:
@@ -66,3 +67,17 @@ def spark() -> "Iterator[SparkSession]":
     )
     with open_session(config) as session:
         yield session
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts commands as real processes, which end with the test."""
+    started: list[Process] = []
+
+    def begin(*arguments: str, **environment: str) -> Process:
+        started.append(Process(*arguments, **environment))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()

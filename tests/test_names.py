@@ -16,20 +16,23 @@ GLOSSARY = ROOT / "docs/glossary.md"
 
 PLAIN = set(
     """
-    accept access address api arrays attacker attacks base batch bench beyond bitsets blocks bucket
-    buckets candidates capabilities catch cbor checker choice churn circle claims cli client clock codec
-    commands common config connection content control core costs counts crash degrees deliveries direct
-    doctor durable edges engine errors event events exchange faults fields figures file filter filters
-    folder footprint frame frames further gateway gossip graph handshake hostile identity index ingest
-    inputs interface java job keeping kinds lab limits lines link links live load log logs lookup loop
-    main matching measure measures members membership memory message messages metrics name names network
-    node notes operations output overlay overload pages parser passes path peer pipeline places plain plan
-    plans points poll process processes profiles proposals protocols providing publications publisher
-    queue rates reader receipt recent records registry regular relations report requests result rivals
-    routing rules run runs runtime sample scenario schemas seeking send server service serving settings
-    show sim simulated splits stage stages stopping storage store streams subscription subscriptions sync
-    systems table tables tasks team text textfile timed timers topic topics trace traffic transport tree
-    trees up values version view walk wire words work worker workload writer
+    accept access address api arrays arrivals attacker attacks base batch bench beyond bitsets blocks
+    bucket buckets candidates capabilities catch cbor checker choice churn circle claims cli client
+    clock codec comings commands common config connection content control core costs counts crash
+    degrees deliveries direct disk distance doctor durable edges engine entry errors event events
+    exchange faults fields figures file filter filters floods folder footprint frame frames further
+    gateway gossip graph handshake histograms history hostile identity index ingest inputs interface
+    java job keeping keys kinds known lab limits lines link links live load log logs lookup loop main
+    matching measure measures members membership memory message messages metrics mutants name names
+    network node nonsense notes operations output overlay overload pages parser passes path payloads
+    peer people pipeline places plain plan plans points poll process processes profiles promises
+    proposals protocols providing publications publisher queue rates reader readiness reading receipt
+    recent records reduction registry regular relations repair replay report requests result rivals
+    routing rules run runs runtime sample scenario schemas seeds seeking send server service serving
+    settings show silence sim simulated splits stage stages stopping storage store story streams
+    subscription subscriptions summary sync systems table tables tasks team text textfile timed timers
+    topic topics trace tracer tracing traffic transport tree trees trial up values version view walk
+    wire words work worker workload writer
     """.split()  # noqa: SIM905
 )
 """Plain words of English and of the trade: a module whose words all stand here needs no line in the

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     )
     from vinecast.core.log.retention import Retention
     from vinecast.node.api.node import Node, PeerInfo
-    from vinecast.node.api.receipt import Receipt
     from vinecast.node.api.subscription import Event, Subscription
     from vinecast.node.api.sync import SyncNode, SyncSubscription
     from vinecast.node.runtime.config import NodeConfig
     from vinecast.node.storage.store import StoreConfig
     from vinecast.node.transport.interface import TransportConfig
+    from vinecast.peer.receipt import Receipt
     from vinecast.systems.vinifera.settings import ViniferaSettings
     from vinecast.systems.vitis.settings import VitisSettings
 
@@ -59,7 +59,7 @@ _PLACES = {
     "NotStartedError": "core.errors",
     "OverloadedError": "core.errors",
     "PeerInfo": "node.api.node",
-    "Receipt": "node.api.receipt",
+    "Receipt": "peer.receipt",
     "RefusedError": "core.errors",
     "RemoteError": "core.errors",
     "Retention": "core.log.retention",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vinecast.core.trace import FIELDS, SCHEMA_VERSION, TraceKind, TraceRecord, arrow_schema
+from vinecast.core.trace import FIELDS, SCHEMA_VERSION, NamedRecord, TraceKind, TraceRecord, arrow_schema
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -28,6 +28,8 @@ def test_the_numbers_of_the_kinds_are_part_of_the_schema() -> None:
         "RECEIVED_AGAIN": 3,
         "DELIVERED": 4,
         "DROPPED": 5,
+        "JOINED": 6,
+        "LEFT": 7,
     }
 
 
@@ -41,7 +43,12 @@ def test_fields_are_those_of_the_record_in_order() -> None:
 
 def test_what_does_not_apply_is_minus_one_or_empty() -> None:
     record = TraceRecord(5, 6, TraceKind.PUBLISHED)
-    assert dataclasses.astuple(record) == (5, 6, TraceKind.PUBLISHED, -1, "", -1, -1, -1, "")
+    assert dataclasses.astuple(record) == (5, 6, TraceKind.PUBLISHED, -1, "", -1, -1, -1, "", 0)
+
+
+def test_named_records_have_the_same_fields() -> None:
+    assert list(NamedRecord._fields) == [name for name, _ in FIELDS]
+    assert NamedRecord(5, b"me", TraceKind.LEFT)[3:] == (b"", "", "", -1, -1, "", 0)
 
 
 def test_arrow_schema_is_the_fields_and_the_version() -> None:
@@ -53,11 +60,11 @@ def test_arrow_schema_is_the_fields_and_the_version() -> None:
     assert schema.metadata == {b"vinecast.trace": str(SCHEMA_VERSION).encode()}
 
 
-def test_columns_of_version_1() -> None:
-    assert SCHEMA_VERSION == 1
+def test_columns_of_version_2() -> None:
+    assert SCHEMA_VERSION == 2
     assert " ".join(f"{name}:{kind}" for name, kind in FIELDS) == (
         "time_us:int64 node:int32 kind:int8 peer:int32 message:dictionary topic:int32 event:int64 hops:int16"
-        " reason:dictionary"
+        " reason:dictionary size:int32"
     )
 
 
@@ -98,6 +105,7 @@ some_record = st.builds(
     event=whole("event"),
     hops=whole("hops"),
     reason=messages,
+    size=whole("size"),
 )
 
 

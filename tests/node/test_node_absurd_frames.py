@@ -1,6 +1,6 @@
 """Frames of the right form with absurd contents: a node refuses them and goes on.
 
-They go straight to the driver: thousands in a second."""
+They go straight to the peer: thousands in a second."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from support.node.live import live, until, village
 from support.node.strangers import REASONS_MAX
+from vinecast.core.events import TimerFired
 from vinecast.core.machine import NOBODY
-from vinecast.node.runtime.driver import Driver
 from vinecast.node.storage.identity_file import make_identity
+from vinecast.peer.peer import Peer
 from vinecast.peer.wire.messages import (
     EVENTS_MAX,
     EventFrame,
@@ -105,16 +106,16 @@ shapes = st.recursive(
 )
 
 
-def check_views(driver: Driver) -> None:
+def check_views(peer: Peer) -> None:
     """Nobody stands twice in a view, nor the node itself, nor somebody without a name."""
-    machine = driver.machine
+    machine = peer.machine
     half = machine.config.rings.size // 2
     sides = [side for row in machine.rings.peers for side in (row[:half], row[half:])]
     for view in (machine.cyclon.view, machine.vicinity.peers, *sides):
-        peers = [peer for peer in view.tolist() if peer != NOBODY]
+        peers = [number for number in view.tolist() if number != NOBODY]
         assert ME not in peers
         assert len(set(peers)) == len(peers)
-        assert set(peers) <= set(driver.peer_table.known())
+        assert set(peers) <= set(peer.peer_table.known())
 
 
 def feed(given_frames: st.SearchStrategy[Any], encoded: Callable[[Any], bytes], examples: int) -> None:
@@ -124,21 +125,20 @@ def feed(given_frames: st.SearchStrategy[Any], encoded: Callable[[Any], bytes], 
         async with village(3) as found:
             reader = found.nodes[1].subscribe("news")
             found.nodes[0].subscribe("news")
-            driver = found.nodes[0]._driver
-            await until(lambda: driver.is_ready("news"), "rings complete")
+            driver, peer = found.nodes[0]._driver, found.nodes[0]._peer
+            await until(lambda: peer.is_ready("news"), "rings complete")
 
             @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
             @given(given_frames)
             def swallow(frame: Any) -> None:
-                driver._misbehaviour.begin_cycle(0)
+                peer._misbehaviour.begin_cycle(0)
                 driver.on_frame(LIAR.id, encoded(frame))
-                driver.cycles.ring("cyclon")
-                driver.cycles.ring("vicinity")
-                driver.cycles.ring("rings")
-                check_views(driver)
+                for layer in ("cyclon", "vicinity", "rings"):
+                    driver.feed(TimerFired(layer))
+                check_views(peer)
 
             swallow()
-            assert len(driver.counters) <= REASONS_MAX
+            assert len(peer.counters) <= REASONS_MAX
             while not reader.waiting:  # its views may be full of liars for a while
                 await found.nodes[0].publish("news", b"still there", durable=False)
                 await driver.next_cycle()

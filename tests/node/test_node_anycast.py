@@ -126,18 +126,18 @@ def sparse(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def knows_a_subscriber(node: Node, topic: str) -> bool:
-    driver = node._driver
-    number = driver.peer_table.topics.take(topic)
+    peer = node._peer
+    number = peer.peer_table.topics.take(topic)
     assert number is not None
     try:
-        found = driver.machine._subscriber(number, 0, driver.now_us())
+        found = peer.machine._subscriber(number, 0, node._driver.clock.now_us())
         return bool(found != NOBODY)
     finally:
-        driver.peer_table.topics.leave(number)
+        peer.peer_table.topics.leave(number)
 
 
 def total(found: Village, counter: str) -> int:
-    return sum(node._driver.counters[counter] for node in found.nodes)
+    return sum(node._peer.counters[counter] for node in found.nodes)
 
 
 async def publish_from_afar(found: Village) -> tuple[Subscription, bool]:
@@ -159,7 +159,7 @@ async def publish_from_afar(found: Village) -> tuple[Subscription, bool]:
         receipt = await publisher.publish("rare", b"anybody there?", durable=False)
         for _ in range(10 if not receipt.neighbours else 0):
             await publisher._driver.next_cycle()
-        if publisher._driver.counters["anycast.found"]:
+        if publisher._peer.counters["anycast.found"]:
             while not (await publisher.publish("rare", b"anybody there?", durable=False)).neighbours:
                 await publisher._driver.next_cycle()
             return reader, True
@@ -189,9 +189,7 @@ def test_and_does_not_where_it_is_switched_off() -> None:
             _, handed = await publish_from_afar(found)
             assert not handed
             assert total(found, "events dropped: no subscriber known") >= 5
-            assert not any(
-                name.startswith("anycast") for node in found.nodes for name in node._driver.counters
-            )
+            assert not any(name.startswith("anycast") for node in found.nodes for name in node._peer.counters)
 
     live(main())
 
@@ -219,16 +217,16 @@ def test_who_does_not_search_refuses_politely() -> None:
         async with village(2) as found:
             await found.add(config=OFF)
             without = found.nodes[2]
-            await until(lambda: without._driver.counters["refused: searches are off here"] > 0)
+            await until(lambda: without._peer.counters["refused: searches are off here"] > 0)
             readers = [node.subscribe("news") for node in found.nodes]
-            await until(lambda: all(node._driver.is_ready("news") for node in found.nodes))
+            await until(lambda: all(node._peer.is_ready("news") for node in found.nodes))
             await without.publish("news", b"all the same", durable=False)
             for reader in readers:
                 assert [event.payload for event in await take(reader, 1)] == [b"all the same"]
             for node in found.nodes[:2]:
                 links, number = (
-                    node._driver.machine.anycast.gravity,
-                    node._driver.peer_table.number_of(without.id),
+                    node._peer.machine.anycast.gravity,
+                    node._peer.peer_table.number_of(without.id),
                 )
                 await until(lambda links=links, number=number: number not in links.links)  # type: ignore[misc]
 
@@ -238,10 +236,10 @@ def test_who_does_not_search_refuses_politely() -> None:
 def test_nobody_waits_long_for_a_topic_without_subscribers() -> None:
     async def main() -> None:
         async with village(3) as found:
-            await until(lambda: all(node._driver.count_others() == 2 for node in found.nodes))
+            await until(lambda: all(node._peer.count_others() == 2 for node in found.nodes))
             receipts = [await found.nodes[1].publish("nothing", b"x", durable=False) for _ in range(50)]
             assert not any(receipt.neighbours for receipt in receipts)
-            assert found.nodes[1]._driver.counters["anycast.found nobody"] <= 1  # it is searched for once
+            assert found.nodes[1]._peer.counters["anycast.found nobody"] <= 1  # it is searched for once
 
     live(main())
 
@@ -251,9 +249,9 @@ def test_nobody_waits_long_for_a_topic_without_subscribers() -> None:
 
 def check_books(node: Node) -> None:
     """Nothing that a stranger can make grow is larger than it may be."""
-    anycast = node._driver.machine.anycast
+    anycast = node._peer.machine.anycast
     assert len(anycast.gravity.links) <= anycast.config.gravity.degree
-    assert len(node._driver.counters) <= 100
+    assert len(node._peer.counters) <= 100
 
 
 names = st.sampled_from(["", "news", "x" * 300])
@@ -285,12 +283,12 @@ def test_a_node_takes_whatever_comes_and_goes_on(shape: str) -> None:
         async with village(2) as found:
             one, other = found.nodes
             reader = await one.subscribe("news").ready()
-            one._driver.peer_table.meet(Entry(CARD, 0, b"", b""), LIAR.id)
+            one._peer.peer_table.meet(Entry(CARD, 0, b"", b""), LIAR.id)
 
             @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
             @given(tried[shape])
             def swallow(data: bytes) -> None:
-                one._driver._misbehaviour.begin_cycle(0)
+                one._peer._misbehaviour.begin_cycle(0)
                 one._driver.on_frame(LIAR.id, data)
                 check_books(one)
 
@@ -303,11 +301,10 @@ def test_a_node_takes_whatever_comes_and_goes_on(shape: str) -> None:
     live(main())
 
 
-def level_of(node: Node, peer: Identity) -> int | None:
-    """Which levels of a peer's home a node believes, if it has one."""
-    driver = node._driver
-    number = driver.peer_table.number_of(peer.id)
-    peers, _, levels = driver.machine.anycast.gravity.neighbours
+def level_of(node: Node, stranger: Identity) -> int | None:
+    """Which levels of a stranger's home a node believes, if it has one."""
+    number = node._peer.peer_table.number_of(stranger.id)
+    peers, _, levels = node._peer.machine.anycast.gravity.neighbours
     found = dict(zip(peers.tolist(), levels.tolist(), strict=True))
     return found.get(number)
 
@@ -318,11 +315,11 @@ def test_full_foreign_and_stale_filters_over_real_sockets() -> None:
     async def main() -> None:
         async with village(2, sockets=True) as found:
             victim = found.nodes[0]
-            counters = victim._driver.counters
+            counters = victim._peer.counters
             stranger = await Attacker("test").connect(victim.address)
             await stranger.shake_hands()
             await stranger.send(stranger.introduction())
-            await until(lambda: victim._driver.peer_table.number_of(stranger.identity.id) != NOBODY)
+            await until(lambda: victim._peer.peer_table.number_of(stranger.identity.id) != NOBODY)
 
             async def send(*frames: msgspec.Struct) -> None:
                 await stranger.send(*map(system_frame, frames))
@@ -340,7 +337,7 @@ def test_full_foreign_and_stale_filters_over_real_sockets() -> None:
             await stranger.send(encode(SystemFrame(Raw(msgspec.msgpack.encode([0, 3, 0, bytes(10**5)])))))
             await until(lambda: counters[malformed] == 1)
             for other in found.nodes:
-                assert not other._driver.machine.anycast.gravity.home[1:].all()
+                assert not other._peer.machine.anycast.gravity.home[1:].all()
             await send(wire.Home(10, 0, bytes(wire.HOME_BYTES_MAX)))
             await until(lambda: level_of(victim, stranger.identity) == 7)
             await stranger.leave()
@@ -355,17 +352,17 @@ def test_walks_without_end_go_nowhere_and_their_sender_is_shunned() -> None:
             stranger = await Attacker("test").connect(victim.address)
             await stranger.shake_hands()
             await stranger.send(stranger.introduction())
-            await until(lambda: victim._driver.peer_table.number_of(stranger.identity.id) != NOBODY)
+            await until(lambda: victim._peer.peer_table.number_of(stranger.identity.id) != NOBODY)
             seeks = [
                 system_frame(wire.SeekSubscriber(5, b"", 24, -1, n)) for n in range(4 * REQUESTS_IN_HAND)
             ]
             while await stranger.send(*seeks):
                 pass
             assert await stranger.refused() == MISBEHAVED
-            assert victim._driver.counters["anycast.too many walks"] > 0
+            assert victim._peer.counters["anycast.too many walks"] > 0
             assert total(found, "refused: too many requests") > 0
             honest = [node for node in found.nodes if node is not victim]
             assert all(victim._driver.transport.is_connected(node.id) for node in honest)
-            assert victim._driver.peer_table.number_of(victim.id) == ME
+            assert victim._peer.peer_table.number_of(victim.id) == ME
 
     live(main())

@@ -52,7 +52,7 @@ class Scene:
 
     @property
     def table(self) -> Kademlia:
-        table = self.victim._driver.streams.replicas.table
+        table = self.victim._peer.streams.replicas.table
         assert table is not None
         return table
 
@@ -63,9 +63,9 @@ class Scene:
         record = EventRecord(topic, self.liar.identity.public, 1, 0, b"lies", parents=parents, height=height)
         return sign_events(NETWORK, [record], (signer or self.liar.identity).sign)[0]
 
-    async def carry(self, *events: SignedEvent | tuple[bytes, bytes]) -> None:
-        """Send events as a neighbour does."""
-        await self.say(wire.CarriedEvents(1, False, tuple(map(packed, events))))
+    async def carry(self, *events: SignedEvent | tuple[bytes, bytes], own: bool = False) -> None:
+        """Send events as a neighbour does, or as their publisher."""
+        await self.say(wire.CarriedEvents(1, own, tuple(map(packed, events))))
 
     async def say(self, message: wire.Inner) -> None:
         """Send a message of streams or of Kademlia."""
@@ -101,15 +101,15 @@ async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
         (victim,) = found.nodes
         reader = victim.subscribe(TOPIC)
         said = await victim.publish_all(TOPIC, [b"the truth", b"and nothing else"])
-        last = victim._driver.streams.store.get(said[-1].cid)
+        last = victim._peer.streams.store.get(said[-1].cid)
         assert last is not None
         assert [(await anext(reader)).id for _ in said] == [receipt.id for receipt in said]
-        await until(lambda: victim._driver.streams.repair.topics[TOPIC].opened, "where the stream begins")
+        await until(lambda: victim._peer.streams.repair.topics[TOPIC].opened, "where the stream begins")
         liar = await Attacker(NETWORK).connect(victim.address)
         await liar.shake_hands()
         await liar.send(liar.introduction([TOPIC]))
         try:
-            await until(lambda: victim._driver.peer_table.number_of(liar.identity.id) > 0, "they have met")
+            await until(lambda: victim._peer.peer_table.number_of(liar.identity.id) > 0, "they have met")
             yield Scene(victim, reader, liar, last, faults)
         finally:
             await liar.leave()
@@ -168,7 +168,7 @@ async def parents_of_a_first_event(scene: Scene) -> str:
 
 async def parents_that_never_existed(scene: Scene) -> str:
     await scene.say(wire.Heads((wire.StreamStatusEntry(TOPIC, (NEVER,), 6, 0, 0),), 0))
-    await scene.carry(scene.event(NEVER, height=6))
+    await scene.carry(scene.event(NEVER, height=6), own=True)
     await scene.asked(wire.WantEvents)
     return "streams.given up"
 
@@ -221,7 +221,7 @@ async def wrong_bytes_to_keep(scene: Scene) -> str:
 
 async def wrong_bytes_for_a_key(scene: Scene) -> str:
     found: list[Any] = []
-    streams = scene.victim._driver.streams
+    streams = scene.victim._peer.streams
     streams.replicas.await_answer(Operation.GET, BLOCK_KEY, found.append)
     streams.table.do(lambda table, now_us: table.get(BLOCK_KEY, now_us))
     await until(lambda: any(find.key == BLOCK_KEY for find in scene._heard(wire.FindPeers)), "it is asked")
@@ -233,7 +233,7 @@ async def wrong_bytes_for_a_key(scene: Scene) -> str:
 
 
 async def an_answer_to_another_question(scene: Scene) -> str:
-    scene.victim._driver.streams.table.do(lambda table, now_us: table.get(BLOCK_KEY, now_us))
+    scene.victim._peer.streams.table.do(lambda table, now_us: table.get(BLOCK_KEY, now_us))
     find = await scene.asked(wire.FindPeers)
     await scene.say(wire.ValueStored(find.number, True))
     return "kademlia.refused_answers"
@@ -272,17 +272,17 @@ def test_what_is_wrong_is_refused_counted_and_blamed(
 ) -> None:
     async def main() -> None:
         async with scene(monkeypatch) as found:
-            driver = found.victim._driver
+            peer = found.victim._peer
             reason = await deed(found)
-            await until(lambda: driver.counters[reason] > 0, reason)
+            await until(lambda: peer.counters[reason] > 0, reason)
             liar = found.liar.identity.id
             await until(lambda: found.faults[liar] > 0, "it is held against the peer")
             assert set(found.faults) == {liar}
-            repair = driver.streams.repair
+            repair = peer.streams.repair
             await until(lambda: not repair.intake.pending and not repair.seeking.is_busy, "all waits end")
-            state = driver.streams.store.state(TOPIC)
+            state = peer.streams.store.state(TOPIC)
             assert (state.last, state.heads) == (2, (found.last.cid,))
-            table = driver.streams.replicas.table
+            table = peer.streams.replicas.table
             assert ([] if table is None else [held.value for held in table.storage.values]) == found.true
             await found.liar.answered()
             assert found.reader.waiting == 0

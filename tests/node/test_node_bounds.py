@@ -103,11 +103,11 @@ def test_own_topics_fit_on_a_card() -> None:
     async def main() -> None:
         async with village(2) as found:
             one, other = found.nodes
-            added = one._driver.subscribe([f"{i:03}" + "x" * 250 for i in range(300)])
+            added = one._peer.subscribe([f"{i:03}" + "x" * 250 for i in range(300)])
             assert 200 < len(added) < 300
             await until(
                 lambda: (
-                    len(other._driver.peer_table.topics_of(other._driver.peer_table.number_of(one.id)))
+                    len(other._peer.peer_table.topics_of(other._peer.peer_table.number_of(one.id)))
                     == len(added)
                 )
             )

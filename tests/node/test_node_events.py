@@ -70,7 +70,7 @@ def test_what_is_not_wanted_is_left_out_of_a_frame_and_the_rest_is_taken() -> No
             frame = frame_of(one, unwanted, one, replayed, other)
             sender._driver.transport.send(victim.id, None, frame)
             assert [event.payload for event in await take(reader, 2)] == [b"1", b"2"]
-            counters = victim._driver.counters
+            counters = victim._peer.counters
             assert counters["refused: event on a topic that is not subscribed to"] == 1
             assert counters["refused: event replayed"] == 1
             assert counters["events received first"] == 2
@@ -91,10 +91,10 @@ def test_a_forged_event_ends_its_frame() -> None:
             true = sealed_by(STRANGER, liar, "news", b"1", b"2", b"3")
             (forged,) = sealed_by(make_identity(), liar, "news", b"forged", first=9)
             liar._driver.transport.send(victim.id, None, frame_of(true[0], forged, true[1]))
-            await until(lambda: victim._driver.counters["refused: forged event"] == 1)
+            await until(lambda: victim._peer.counters["refused: forged event"] == 1)
             swapped = EventFrame(0, tuple((true[i].block, true[3 - i].signature.to_bytes()) for i in (1, 2)))
             liar._driver.transport.send(victim.id, None, encode(swapped))
-            await until(lambda: victim._driver.counters["refused: forged event"] == 2)
+            await until(lambda: victim._peer.counters["refused: forged event"] == 2)
             liar._driver.transport.send(victim.id, None, frame_of(true[2]))
             assert [event.payload for event in await take(reader, 2)] == [b"1", b"3"]
 
@@ -111,7 +111,7 @@ def test_a_frame_with_no_events_or_too_many_is_refused_whole() -> None:
             for count in (0, EVENTS_MAX + 1):
                 liar._driver.transport.send(victim.id, None, frame_of(*events[:count]))
             malformed = "refused: malformed frame (ValidationError)"
-            await until(lambda: victim._driver.counters[malformed] == 2)
+            await until(lambda: victim._peer.counters[malformed] == 2)
             assert reader.waiting == 0
             liar._driver.transport.send(victim.id, None, frame_of(*events[:EVENTS_MAX]))
             assert len(await take(reader, EVENTS_MAX)) == EVENTS_MAX

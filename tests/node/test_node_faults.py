@@ -14,7 +14,6 @@ import pytest
 from support.node.live import FAST, PATIENCE_S, Village, live, until, village
 from vinecast.core.errors import InputError
 from vinecast.node.api.node import Node
-from vinecast.node.api.receipt import Receipt
 from vinecast.node.api.subscription import Subscription
 from vinecast.node.runtime.clock import RealClock
 from vinecast.node.storage.identity_file import make_identity
@@ -25,6 +24,7 @@ from vinecast.node.transport.interface import PeerFacts
 from vinecast.node.transport.memory_transport import MemoryNetwork, MemoryTransport
 from vinecast.peer.address import Address
 from vinecast.peer.identity import Identity
+from vinecast.peer.receipt import Receipt
 
 
 async def take(subscription: Subscription, count: int = 1) -> list[bytes]:
@@ -36,7 +36,7 @@ async def take(subscription: Subscription, count: int = 1) -> list[bytes]:
 async def complete(found: Village, topic: str = "news") -> None:
     """The ring of a topic is complete."""
     nodes = [node for node in found.nodes if topic in node.topics()]
-    await until(lambda: all(node._driver.is_ready(topic) for node in nodes), "ring complete")
+    await until(lambda: all(node._peer.is_ready(topic) for node in nodes), "ring complete")
 
 
 # Connections.
@@ -146,11 +146,15 @@ def test_a_disk_that_fills_up_stops_publishing_only(tmp_path: Path, monkeypatch:
 
 
 class JumpingClock(RealClock):
-    """The wall clock of a machine that is set by hand."""
+    """The clocks of a machine that is set by hand."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.off_us = 0
+        self.off_us = self._ahead_us = 0
+
+    def now_us(self) -> int:
+        self._ahead_us = max(self._ahead_us, self.off_us)  # it is never set back
+        return super().now_us() + self._ahead_us
 
     def wall_us(self) -> int:
         return super().wall_us() + self.off_us
@@ -164,16 +168,16 @@ def test_cards_grow_newer_whatever_the_clock_says() -> None:
         async with village(2) as found:
             one, other = found.nodes
             clock = JumpingClock()
-            one._driver._clock = clock
+            one._driver.clock = clock
             reader = await other.subscribe("a").ready()
-            number = other._driver.peer_table.number_of(one.id)
+            number = other._peer.peer_table.number_of(one.id)
             for n, jump_us in enumerate((0, 400 * DAY_US, -4000 * DAY_US, 0)):
                 clock.off_us = jump_us
-                before = one._driver.peer_table.card.version
+                before = one._peer.peer_table.card.version
                 one.subscribe(f"topic/{n}")
-                assert one._driver.peer_table.card.version > before
+                assert one._peer.peer_table.card.version > before
                 await until(
-                    lambda: other._driver.peer_table.topics_of(number) == tuple(one.topics()), "card taken"
+                    lambda: other._peer.peer_table.topics_of(number) == tuple(one.topics()), "card taken"
                 )
                 await one.publish("a", str(n))
                 assert await take(reader) == [str(n).encode()]
@@ -198,7 +202,7 @@ def test_a_machine_that_slept_goes_on() -> None:
             readers = [node.subscribe("news") for node in found.nodes]
             await complete(found)
             clock = SleepyClock()
-            found.nodes[0]._driver._clock = clock
+            found.nodes[0]._driver.clock = clock
             for n in range(3):
                 clock.slept_us += DAY_US
                 await found.nodes[n].publish("news", str(n))

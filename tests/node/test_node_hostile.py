@@ -20,7 +20,9 @@ from vinecast.node.api.subscription import Subscription
 from vinecast.node.runtime.driver import Driver
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.peer.limits.misbehaviour import FAULTS_A_CYCLE, TOLD_CYCLES, TOO_MUCH_GOSSIP
+from vinecast.peer.peer import Peer
 from vinecast.peer.table.peer_table import TOPICS_EACH
+from vinecast.peer.tracing import KNOWN_MAX
 from vinecast.peer.wire.frames import FrameKind, control, pack_head
 from vinecast.peer.wire.handshake import MISBEHAVED
 from vinecast.peer.wire.messages import EventFrame, Introduction, encode
@@ -47,6 +49,10 @@ class Scene:
     @property
     def driver(self) -> Driver:
         return self.victim._driver
+
+    @property
+    def peer(self) -> Peer:
+        return self.victim._peer
 
     def count(self, reason: str) -> int:
         """How often the victim counted something."""
@@ -88,18 +94,20 @@ class Scene:
 
     def check_bounds(self) -> None:
         """Nothing that a stranger can make grow is larger than it may be."""
-        driver, config = self.driver, self.victim.config
-        transport: Any = driver.transport
-        assert len(driver.peer_table.known()) < config.peers
-        assert len(driver.peer_table.topics.known()) <= config.topics
-        assert driver.peer_table._topics_held <= TOPICS_EACH * config.topics
+        peer, config = self.peer, self.victim.config
+        transport: Any = self.driver.transport
+        assert len(peer.peer_table.known()) < config.peers
+        assert len(peer.peer_table.topics.known()) <= config.topics
+        assert peer.peer_table._topics_held <= TOPICS_EACH * config.topics
         assert len(self.victim.stats()["counters"]) <= REASONS_MAX
         assert len(transport.counters) <= REASONS_MAX
         assert len(transport._connections) <= config.transport.accepted_max + config.transport.dialled_max
         assert len(transport._peers) <= len(transport._connections) + len(transport._tasks)
-        assert len(driver.events.replay_window._seen) <= driver.events.replay_window._most
-        assert len(driver.trace) <= config.traced
-        assert set(driver.system.codec._sent) <= set(transport._peers)
+        assert len(peer.events.replay_window._seen) <= peer.events.replay_window._most
+        assert peer.tracing is not None
+        assert not peer.tracing.records
+        assert len(peer.tracing._known) <= KNOWN_MAX
+        assert set(peer.system.codec._sent) <= set(transport._peers)
         for connection in transport._connections:
             assert connection.queue.queued_bytes <= config.transport.queue_bytes_max
 
@@ -107,10 +115,12 @@ class Scene:
 @contextlib.asynccontextmanager
 async def scene(**transport: Any) -> AsyncIterator[Scene]:
     """The honest nodes, with their rings complete; at the end all bounds must hold."""
-    config = replace(CALM, peers=BOOK, topics=1024, transport=replace(CALM.transport, **transport))
+    config = replace(
+        CALM, peers=BOOK, topics=1024, traced=True, transport=replace(CALM.transport, **transport)
+    )
     async with village(3, sockets=True, config=config) as found:
         readers = [node.subscribe("news") for node in found.nodes]
-        await until(lambda: all(node._driver.is_ready("news") for node in found.nodes), "rings complete")
+        await until(lambda: all(node._peer.is_ready("news") for node in found.nodes), "rings complete")
         result = Scene(found, readers)
         yield result
         result.check_bounds()
@@ -167,15 +177,15 @@ def test_a_peer_that_claims_anothers_id() -> None:
         async with scene() as found:
             honest = found.found.nodes[1]
             thief = await found.attacker()
-            number = found.driver.peer_table.number_of(honest.id)
-            before = found.driver.peer_table.topics_of(number)
-            await thief.send(Introduction(Entry(honest._driver.peer_table.card, 0, b"", b"")))
+            number = found.peer.peer_table.number_of(honest.id)
+            before = found.peer.peer_table.topics_of(number)
+            await thief.send(Introduction(Entry(honest._peer.peer_table.card, 0, b"", b"")))
             await until(lambda: found.count("refused: speaks for another peer") == 1)
-            forged = Card(honest._driver.peer_table.card.public, "127.0.0.1:9", VERSION_MAX, (), bytes(64))
+            forged = Card(honest._peer.peer_table.card.public, "127.0.0.1:9", VERSION_MAX, (), bytes(64))
             await thief.send(thief.gossip(forged))
             await until(lambda: found.count("refused: forged card") == 1)
-            assert found.driver.peer_table.topics_of(number) == before
-            assert str(found.driver.peer_table.address_of(number)) == honest.address
+            assert found.peer.peer_table.topics_of(number) == before
+            assert str(found.peer.peer_table.address_of(number)) == honest.address
             await found.still_serves()
             await thief.leave()
 
@@ -239,7 +249,7 @@ def test_true_cards_of_invented_peers_do_not_fill_the_book_or_starve_others() ->
             invented = [stranger_card("test", ["news", f"t/{i}"]) for i in range(4 * BOOK)]
             for begin in range(0, len(invented), 10):  # whoever believes it looks for them in vain
                 await attacker.send(attacker.gossip(*invented[begin : begin + 10]))
-            await until(lambda: len(found.driver.peer_table.known()) >= BOOK // 2)
+            await until(lambda: len(found.peer.peer_table.known()) >= BOOK // 2)
             found.check_bounds()
             honest = await found.found.add()
             await until(honest._driver.joined.is_set, "a newcomer is met")
@@ -261,7 +271,7 @@ def test_events_nobody_asked_for_are_refused_and_the_sender_told_why() -> None:
             )  # it may have an old card of ours
             for _ in range(TOLD_CYCLES + 1):  # but it is told in every cycle
                 await attacker.send(attacker.event("spam"))
-                found.driver._misbehaviour.begin_cycle(0)
+                found.peer._misbehaviour.begin_cycle(0)
                 await asyncio.sleep(0)
             assert await flood(attacker, lambda: attacker.event("spam")) == MISBEHAVED
             await found.still_serves()
@@ -279,7 +289,7 @@ def test_old_events_sent_again_by_anybody_are_not_held_against_it() -> None:
             for reader in found.readers:
                 async with asyncio.timeout(30):
                     assert (await anext(reader)).payload == b"old"
-            found.driver.machine.recent._seen.clear()  # as after a while
+            found.peer.machine.recent._seen.clear()  # as after a while
             await attacker.send(*[old] * 100)
             await until(lambda: found.count("refused: event replayed") == 100)
             assert attacker.identity.id in found.driver.transport.connections()

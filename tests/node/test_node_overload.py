@@ -11,15 +11,12 @@ import pytest
 
 from support.node.live import FAST, Village, live, until, village
 from vinecast.core.errors import OverloadedError
-from vinecast.core.log.batch_signature import sign_events
-from vinecast.core.log.event_record import EventRecord
 from vinecast.lab.localnet.attacker import Attacker
 from vinecast.node.api.node import Node
-from vinecast.node.api.publisher import CROWDED
-from vinecast.node.api.receipt import Receipt
-from vinecast.node.api.subscription import WAITING_BYTES, Event, Subscription
-from vinecast.node.storage.identity_file import make_identity
-from vinecast.peer.topics import Pattern
+from vinecast.node.api.subscription import Subscription
+from vinecast.peer import subscriptions
+from vinecast.peer.links import CROWDED
+from vinecast.peer.receipt import Receipt
 
 NARROW = replace(FAST.transport, frame_bytes_max=300 * 1024, queue_bytes_max=301 * 1024)
 """Queues that a few large events fill."""
@@ -28,7 +25,7 @@ NARROW = replace(FAST.transport, frame_bytes_max=300 * 1024, queue_bytes_max=301
 async def ready(found: Village, topic: str = "news") -> list[Subscription]:
     """Everybody reads a topic, and its ring is complete."""
     readers = [node.subscribe(topic) for node in found.nodes]
-    await until(lambda: all(node._driver.is_ready(topic) for node in found.nodes), "rings complete")
+    await until(lambda: all(node._peer.is_ready(topic) for node in found.nodes), "rings complete")
     return readers
 
 
@@ -49,7 +46,7 @@ def test_ten_times_faster_than_the_reader(sockets: bool) -> None:
             publisher, subscriber = found.nodes
             mine, reader = await ready(found)
             read: list[int] = []
-            published, arrived = 0, subscriber._driver.counters
+            published, arrived = 0, subscriber._peer.counters
             for _ in range(100):
                 batch = range(published, published + 20)
                 published += len(batch)
@@ -115,13 +112,19 @@ async def stuffed(node: Node, found: Village) -> AsyncIterator[None]:
         await deaf.shake_hands()
         await deaf.send(deaf.introduction(["slow"]))
         transport, peer = node._driver.transport, deaf.identity.id
-        await until(lambda: node._driver.peer_table.number_of(peer) >= 0, "the deaf peer is known")
+        await until(lambda: node._peer.peer_table.number_of(peer) >= 0, "the deaf peer is known")
         while transport.send(peer, None, bytes(50_000)):
             await asyncio.sleep(0)
         assert transport.pressure(peer) > CROWDED
         yield
     finally:
         await deaf.leave()
+
+
+def is_crowded(node: Node, topic: str) -> bool:
+    """Whether a peer that events of a topic may go to has a crowded queue now."""
+    node._driver._look_at_queues()
+    return node._peer.is_crowded(topic)
 
 
 def test_a_slow_neighbour_holds_back_its_own_topics_only() -> None:
@@ -132,15 +135,15 @@ def test_a_slow_neighbour_holds_back_its_own_topics_only() -> None:
             one = found.nodes[0]
             _, reader = await ready(found)
             async with stuffed(one, found):
-                assert one._driver.is_crowded("slow", CROWDED)
-                assert not one._driver.is_crowded("nobody's", CROWDED)
+                assert is_crowded(one, "slow")
+                assert not is_crowded(one, "nobody's")
                 for n in range(20):
                     assert (await one.publish("news", str(n), durable=False)).neighbours == 1
                     async with asyncio.timeout(30):
                         assert (await anext(reader)).payload == str(n).encode()
                 with pytest.raises(OverloadedError):
                     await one.publish("slow", b"to it alone", durable=False)
-            await until(lambda: not one._driver.is_crowded("slow", CROWDED))
+            await until(lambda: not is_crowded(one, "slow"))
 
     live(main())
 
@@ -154,7 +157,7 @@ def test_a_publisher_waits_for_room_and_goes_on_when_there_is() -> None:
             assert found.memory is not None
             found.memory.freeze(other.id)
             published = 0
-            while not one._driver.is_crowded("news", CROWDED):
+            while not is_crowded(one, "news"):
                 await one.publish("news", bytes(30_000), durable=False)
                 published += 1
             waiting = asyncio.create_task(one.publish("news", b"last", durable=False))
@@ -169,21 +172,27 @@ def test_a_publisher_waits_for_room_and_goes_on_when_there_is() -> None:
     live(main())
 
 
-def test_what_waits_for_a_reader_is_bounded_in_bytes_too() -> None:
-    async def nothing(subscription: Subscription) -> None:
-        pass
+def test_what_waits_for_a_reader_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "WAITING_BYTES", 4 * 1024 * 1024)
 
     async def main() -> None:
-        who = make_identity()
-        (large,) = sign_events("test", [EventRecord("news", who.public, 1, 0, bytes(256 * 1024))], who.sign)
-        reader = Subscription(Pattern.parse("news"), 10_000, nothing, nothing)
-        room = WAITING_BYTES // len(large.block)
-        assert [reader._offer(Event(large, 0)) for _ in range(room + 5)] == [True] * room + [False] * 5
-        assert (reader.waiting, reader.dropped) == (room, 5)
-        await anext(reader)
-        assert reader._offer(Event(large, 0))
-        for _ in range(room):
+        async with village(1) as found:
+            (node,) = found.nodes
+            reader = node.subscribe("news")
+
+            async def publish(events: int) -> None:
+                await node.publish_all("news", [bytes(256 * 1024)] * events, durable=False)
+
+            room = 15  # a block is a little more than its payload
+            await publish(room + 5)
+            assert (reader.waiting, reader.dropped) == (room, 5)
             await anext(reader)
-        assert (reader.waiting, reader._waiting_bytes) == (0, 0)
+            await publish(2)
+            assert (reader.waiting, reader.dropped) == (room, 6)
+            for _ in range(room):
+                await anext(reader)
+            assert reader.waiting == 0
+            await publish(room + 5)
+            assert (reader.waiting, reader.dropped) == (room, 11)
 
     live(main())

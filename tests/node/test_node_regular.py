@@ -32,7 +32,7 @@ async def remember(folder: Path, hours: int) -> None:
 
 
 def machine_of(node: Node) -> PolderCastRegular:
-    machine = node._driver.machine
+    machine = node._peer.machine
     assert isinstance(machine, PolderCastRegular)
     return machine
 
@@ -61,8 +61,8 @@ def test_those_who_were_on_line_for_days_have_rings_of_their_own(tmp_path: Path)
             for node in old:
                 assert all(node.stats()["regularity"]["regular"])
                 peer_table, known = (
-                    node._driver.peer_table,
-                    [peer._driver.peer_table.me for peer in old if peer is not node],
+                    node._peer.peer_table,
+                    [peer._peer.peer_table.me for peer in old if peer is not node],
                 )
                 assert peer_table.regular is not None
                 assert all(
@@ -95,10 +95,10 @@ def test_a_network_of_nodes_that_do_not_agree(tmp_path: Path) -> None:
                 await reader.ready()
             day, week = found.nodes[1:]
             await until(lambda: all(day.stats()["regularity"]["regular"]), "a pattern")
-            assert day._driver.peer_table.card.pattern == b"\xff" * 3
-            assert len(week._driver.peer_table.card.pattern) == 21
-            assert week._driver.peer_table.regular is not None
-            assert not week._driver.peer_table.regular.patterns.regular[ME + 1 :].any()
+            assert day._peer.peer_table.card.pattern == b"\xff" * 3
+            assert len(week._peer.peer_table.card.pattern) == 21
+            assert week._peer.peer_table.regular is not None
+            assert not week._peer.peer_table.regular.patterns.regular[ME + 1 :].any()
             await found.nodes[0].publish("t", b"x", durable=False)
             for reader in readers:
                 async with asyncio.timeout(30):

@@ -19,7 +19,7 @@ def test_now_earliest_an_offset_and_an_id() -> None:
             one, other = found.nodes
             await other.subscribe("news").ready()
             receipts = await one.publish_all("news", ["a", "b", "c"])
-            await until(lambda: other._driver.streams.safe_position("news") == 3)
+            await until(lambda: other._peer.streams.safe_position("news") == 3)
             now = other.subscribe("news")
             assert payloads(await read(other, "news", 3, start="earliest")) == [b"a", b"b", b"c"]
             assert payloads(await read(other, "news", 3, start=0)) == [b"a", b"b", b"c"]
@@ -37,7 +37,7 @@ def test_now_earliest_an_offset_and_an_id() -> None:
                 other.subscribe("news/#", 1)
             with pytest.raises(InputError):
                 other.log("news", stranger)
-            assert len(other._subscriptions.by_topic["news"]) == 6
+            assert len(other._peer.subscriptions._by_topic["news"]) == 6
 
     live(main())
 
@@ -50,9 +50,7 @@ def test_who_began_now_is_spared_the_history_that_another_reader_fetches() -> No
             await one.publish_all("news", ["old", "older"])
             other = await found.add()
             reader = await other.subscribe("news").ready()
-            await until(
-                lambda: other._driver.streams.repair.topics["news"].opened, "where it begins is known"
-            )
+            await until(lambda: other._peer.streams.repair.topics["news"].opened, "where it begins is known")
             await one.publish("news", "new")
             assert payloads(await take(reader, 1)) == [b"new"]
             events = await read(other, "news", 3, start="earliest")
@@ -74,7 +72,7 @@ def test_who_began_now_is_spared_a_branch_that_it_hears_of_later() -> None:
             await far.publish_all("news", ["another", "of three", "events"])
             late = await found.add(join=[one.address])
             new = await late.subscribe("news").ready()
-            await until(lambda: late._driver.streams.repair.is_level("news"), "the first branch is known")
+            await until(lambda: late._peer.streams.repair.is_level("news"), "the first branch is known")
             await found.add(join=[one.address, far.address])
             await until(lambda: b"events" in payloads(late.log("news")), "so is the other")
             await one.publish("news", "new")
@@ -91,14 +89,14 @@ def test_a_guest_follows_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
             readers = found.nodes[:2]
             for node in readers:
                 node.subscribe("news")
-            await until(lambda: all(node._driver.is_ready("news") for node in readers), "rings complete")
+            await until(lambda: all(node._peer.is_ready("news") for node in readers), "rings complete")
             await until(
-                lambda: all(len(n._driver.peer_table.known()) == 7 for n in found.nodes), "everybody known"
+                lambda: all(len(n._peer.peer_table.known()) == 7 for n in found.nodes), "everybody known"
             )
             await readers[0].publish_all("news", [b"%d" % n for n in range(5)])
 
             def strangers() -> list[Node]:
-                return [node for node in found.nodes if "news" not in node._driver.streams.repair.topics]
+                return [node for node in found.nodes if "news" not in node._peer.streams.repair.topics]
 
             def have(count: int) -> bool:
                 known = [node for node in found.nodes if node not in strangers()]
@@ -117,12 +115,13 @@ def test_a_guest_of_a_stream_that_nobody_has_does_not_wait_for_ever() -> None:
     async def main() -> None:
         async with village(3) as found:
             guest = found.nodes[0]
-            await until(lambda: len(guest._driver.peer_table.known()) == 2, "everybody known")
+            await until(lambda: len(guest._peer.peer_table.known()) == 2, "everybody known")
             receipts = await guest.publish_all("new", [b"a", b"b"])
             assert found.memory is not None
             for node in found.nodes[1:]:
                 found.memory.freeze(node.id)
-            guest._publisher._durable._wait_s = 0.1
+            guest._peer.publishing._wait_us = 100_000
+            guest._peer.publishing._expiring.clear()  # the first have their receipts
             await guest.publish("new too", b"c")
             for node in found.nodes[1:]:
                 found.memory.thaw(node.id)
@@ -139,7 +138,7 @@ def test_a_slow_reader_of_a_stream_misses_nothing() -> None:
             reader = await other.subscribe("news").ready()
             said = [b"%d" % n for n in range(300)]
             await one.publish_all("news", said)
-            await until(lambda: other._driver.streams.safe_position("news") == 300)
+            await until(lambda: other._peer.streams.safe_position("news") == 300)
             assert reader.waiting <= 10
             assert payloads(await take(reader, 300)) == said
             assert reader.dropped == 0

@@ -1,6 +1,7 @@
 """Durable streams on live nodes: what was accepted is there for whoever comes later."""
 
 import asyncio
+import sqlite3
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,18 +17,20 @@ from vinecast.core.log.retention import Retention
 from vinecast.lab.localnet.attacker import Attacker
 from vinecast.node.api.node import Node
 from vinecast.node.storage import retention
+from vinecast.node.storage.identity_file import load_or_make_identity
 from vinecast.node.storage.memory_streams import VolatileStreams
 from vinecast.node.storage.streams_store import StreamStore
 from vinecast.peer.streams import durable_runtime
-from vinecast.peer.streams.durable_runtime import TOO_MUCH
+from vinecast.peer.streams.arrivals import TOO_MUCH
 from vinecast.peer.streams.messages import Ping, encode_stream
 from vinecast.peer.streams.replicas import table_config
 from vinecast.protocols.kademlia import KademliaConfig
+from vinecast.protocols.streams.machine import UNREADABLE
 
 
 def replicas_of(found: Village, topic: str) -> list[Node]:
     """Who has something of a stream in its store."""
-    return [node for node in found.nodes if node._driver.streams.store.state(topic).last]
+    return [node for node in found.nodes if node._peer.streams.store.state(topic).last]
 
 
 @pytest.mark.parametrize("sockets", [False, True], ids=["memory", "sockets"])
@@ -36,7 +39,7 @@ def test_two_nodes(sockets: bool) -> None:
         async with village(2, sockets) as found:
             one, other = found.nodes
             reader = await other.subscribe("news").ready()
-            await until(lambda: one._driver.count_others() == 1, "they have met")
+            await until(lambda: one._peer.count_others() == 1, "they have met")
             receipt = await one.publish("news", b"first", {"kind": "x"})
             assert receipt.holders == 1
             receipts = [receipt, *await one.publish_all("news", [b"%d" % n for n in range(500)])]
@@ -89,7 +92,7 @@ def test_a_late_subscriber_gets_history_although_the_publisher_is_gone() -> None
     async def main() -> None:
         async with village(6) as found:
             publisher = found.nodes[5]
-            await until(lambda: len(publisher._driver.peer_table.known()) == 5, "everybody known")
+            await until(lambda: len(publisher._peer.peer_table.known()) == 5, "everybody known")
             said = [b"%d" % n for n in range(300)]
             receipts = await publisher.publish_all("news", said)
             assert min(receipt.holders for receipt in receipts) >= 1
@@ -107,7 +110,7 @@ def test_a_replica_is_found_when_others_are_gone() -> None:
     async def main() -> None:
         async with village(6) as found:
             publisher = found.nodes[5]
-            await until(lambda: len(publisher._driver.peer_table.known()) == 5, "everybody known")
+            await until(lambda: len(publisher._peer.peer_table.known()) == 5, "everybody known")
             await publisher.publish("news", b"kept")
             await until(lambda: len(replicas_of(found, "news")) >= 3, "replicas have it")
             await publisher.close()
@@ -144,7 +147,7 @@ def test_what_two_publish_at_the_same_time_has_one_order() -> None:
     async def main() -> None:
         async with village(4) as found:
             readers = [node.subscribe("news") for node in found.nodes]
-            await until(lambda: all(node._driver.is_ready("news") for node in found.nodes), "rings complete")
+            await until(lambda: all(node._peer.is_ready("news") for node in found.nodes), "rings complete")
             await asyncio.gather(
                 *(node.publish("news", f"{n} {i}") for i in range(20) for n, node in enumerate(found.nodes))
             )
@@ -169,7 +172,7 @@ def test_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         async with village(1, config=config) as found:
             node = await found.add(folder=tmp_path)
             await node.publish_all("news", [b"%d" % n for n in range(50)])
-            store = node._driver.streams.store
+            store = node._peer.streams.store
             await until(lambda: store.state("news").first == 41, "the oldest are gone")
             assert payloads(await read(node, "news", 10, start="earliest")) == [
                 b"%d" % n for n in range(40, 50)
@@ -187,7 +190,8 @@ def test_a_publisher_waits_for_holders_but_not_for_ever(tmp_path: Path) -> None:
             assert (await one.publish("news", b"1")).holders == 1  # there is one other
             assert found.memory is not None
             found.memory.freeze(other.id)
-            one._publisher._durable._wait_s = 0.2
+            one._peer.publishing._wait_us = 200_000
+            one._peer.publishing._expiring.clear()  # the first has its receipt
             assert (await one.publish("news", b"2")).holders == 0
             found.memory.thaw(other.id)
             reader = other.subscribe("news", "earliest")
@@ -200,7 +204,7 @@ def test_a_disk_that_takes_nothing_is_reported(tmp_path: Path, monkeypatch: pyte
     async def main() -> None:
         async with village(1, config=replace(FAST, publish_wait_s=0.2)) as found:
             node = await found.add(folder=tmp_path)
-            store = node._driver.streams.store
+            store = node._peer.streams.store
             assert isinstance(store, StreamStore)
             monkeypatch.setattr(store._writer, "_begin", lambda: None)
             with pytest.raises(UnsafeError):
@@ -214,18 +218,18 @@ def test_while_the_disk_is_slow_nothing_is_taken_and_later_it_is_fetched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def main() -> None:
-        async with village(2, config=replace(FAST, publish_wait_s=PATIENCE_S)) as found:
+        async with village(2, config=replace(FAST, publish_wait_s=0.3)) as found:
             one, other = found.nodes
-            one._publisher._durable._wait_s = other._publisher._wait_s = 0.3
             reader = await other.subscribe("news").ready()
-            await until(lambda: one._driver.count_others() == 1, "they have met")
-            slow = {other._driver.streams.store}
+            await until(lambda: one._peer.count_others() == 1, "they have met")
+            slow = {other._peer.streams.store}
             monkeypatch.setattr(VolatileStreams, "is_crowded", property(lambda self: self in slow))
             assert (await one.publish("news", b"1")).holders == 0
             counters = other.stats()["counters"]
             assert counters[TOO_MUCH] >= 1
             with pytest.raises(OverloadedError):
                 await other.publish("news", b"mine")
+            other._peer.publishing._wait_us = round(PATIENCE_S * 1e6)
             slow.clear()
             assert payloads(await take(reader, 1)) == [b"1"]
             assert (await other.publish("news", b"2")).holders == 1
@@ -243,8 +247,8 @@ def test_plain_events_are_kept_by_nobody() -> None:
             (event,) = await take(reader, 1)
             assert event.offset == 0
             for node in found.nodes:
-                assert node._driver.streams.store.topics() == []
-                assert node._driver.streams.replicas.table is None  # nobody needs Kademlia
+                assert node._peer.streams.store.topics() == []
+                assert node._peer.streams.replicas.table is None  # nobody needs Kademlia
 
     live(main())
 
@@ -256,7 +260,7 @@ def test_the_checker_of_simulated_runs_finds_nothing(tmp_path: Path) -> None:
     async def publish(node: Node, count: int) -> None:
         for n in range(count):
             receipt = await node.publish("news", str(n))
-            signed = node._driver.streams.store.get(receipt.cid)
+            signed = node._peer.streams.store.get(receipt.cid)
             assert signed is not None
             checker.published(signed)
             checker.acknowledged(receipt.cid, receipt.holders)
@@ -266,7 +270,7 @@ def test_the_checker_of_simulated_runs_finds_nothing(tmp_path: Path) -> None:
             away = await found.add(folder=tmp_path)
             identity = away._identity
             readers = {n: node.subscribe("news", "earliest") for n, node in enumerate(found.nodes)}
-            await until(lambda: all(node._driver.is_ready("news") for node in found.nodes), "rings complete")
+            await until(lambda: all(node._peer.is_ready("news") for node in found.nodes), "rings complete")
             await asyncio.gather(*(publish(node, 10) for node in found.nodes))
             await away.close()
             found.nodes.remove(away)
@@ -292,15 +296,15 @@ def test_nobody_waits_for_a_stranger_who_left(monkeypatch: pytest.MonkeyPatch) -
     async def main() -> None:
         async with village(2, sockets=True) as found:
             one, other = found.nodes
-            await until(lambda: one._driver.count_others() == 1, "they have met")
+            await until(lambda: one._peer.count_others() == 1, "they have met")
             await one.names.create("first")
             stranger = await Attacker(found.network).connect(one.address)
             await stranger.shake_hands()
             await stranger.send(stranger.introduction(), encode_stream(Ping(1)))
             await stranger.answered()
             await stranger.leave()
-            table = one._driver.streams.replicas.table
-            number = one._driver.peer_table.number_of(stranger.identity.id)
+            table = one._peer.streams.replicas.table
+            number = one._peer.peer_table.number_of(stranger.identity.id)
             assert table is not None
             assert number in table.in_use
             await until(lambda: stranger.identity.id not in one._driver.transport.connections(), "it is gone")
@@ -388,3 +392,53 @@ def test_the_documentation_has_examples() -> None:
 def test_what_the_documentation_shows(number: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(examples()[number], "docs/streams.md", "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out == said
+
+
+def test_a_disk_that_cannot_be_read_for_a_while_holds_up_nobody(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with village(1, config=replace(FAST, publish_wait_s=1.0)) as found:
+            node, other = await found.add(folder=tmp_path), found.nodes[0]
+            reader = await other.subscribe("news").ready()
+            mine = await node.subscribe("news").ready()
+            await node.publish("news", b"1")
+            store = node._peer.streams.store
+            assert isinstance(store, StreamStore)
+            database, closed = store._reader._database, sqlite3.connect(":memory:", check_same_thread=False)
+            closed.close()
+            store._reader._database = closed
+            with pytest.raises(OverloadedError):
+                await node.publish("news", b"2")
+            receipt = await other.publish("news", b"3")
+            assert receipt.holders == 0
+            for _ in range(5):
+                assert await node.next_cycle()
+            assert node._peer.counters[UNREADABLE] >= 2
+            assert other.id in node._driver.transport.connections(), "its frames are no reason to part"
+            store._reader._database = database
+            assert (await node.publish("news", b"4")).holders == 1
+            assert set(payloads(await take(reader, 3))) == {b"1", b"3", b"4"}
+            assert set(payloads(await take(mine, 3))) == {b"1", b"3", b"4"}
+
+    live(main())
+
+
+def test_whoever_publishes_as_the_node_closes_hears_what_is_safe(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with village(1, config=replace(FAST, period_s=0.5)) as found:
+            node = await found.add(folder=tmp_path, identity=load_or_make_identity(tmp_path))
+            await found.nodes[0].subscribe("news").ready()
+            await until(lambda: node._peer.count_others() == 1)
+            assert found.memory is not None
+            found.memory.freeze(found.nodes[0].id)
+            published = asyncio.ensure_future(node.publish("news", b"1"))
+            await until(lambda: node._peer.publishing.outstanding == 1)
+            await node.close()
+            found.memory.thaw(found.nodes[0].id)
+            receipt = await published
+            assert receipt.holders == 0
+        async with village(0) as later:
+            me = load_or_make_identity(tmp_path)
+            again = await later.add(folder=tmp_path, identity=me, join=[])
+            assert [event.payload for event in again.log("news")] == [b"1"]
+
+    live(main())

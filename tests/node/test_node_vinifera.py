@@ -21,9 +21,9 @@ from support.node.vinifera_stories import (
 )
 from vinecast.core.content.schemas_text import parse_schema
 from vinecast.core.errors import InputError
-from vinecast.node.api.content import ROUTED_MAX
 from vinecast.node.api.settings import resolve, to_toml
 from vinecast.node.api.subscription import Event
+from vinecast.peer.content import ROUTED_MAX
 from vinecast.peer.streams.replicas import replica_key
 from vinecast.protocols.kademlia import point_of
 from vinecast.systems.common.router import ME
@@ -51,7 +51,7 @@ def test_who_wants_some_events_keeps_none() -> None:
     async def main() -> None:
         config = replace(VINIFERA, replicas=1)
         async with village(6, config=config) as found:
-            await until(lambda: all(n._driver.count_others() == 5 for n in found.nodes), "all have met")
+            await until(lambda: all(n._peer.count_others() == 5 for n in found.nodes), "all have met")
             key = point_of(replica_key("test", SCHEMA.name))
             nearest = min(found.nodes, key=lambda node: int.from_bytes(node.id[:8], "big") ^ key)
             publisher, *others = (node for node in found.nodes if node is not nearest)
@@ -85,7 +85,7 @@ def test_filters_are_no_topics() -> None:
                 assert node.known_topics() == ["news/today"]
                 assert not any("#" in topic for peer in node.peers() for topic in peer.topics)
             assert found.nodes[1].topics() == []
-            assert found.nodes[1]._driver.neighbours() == {}
+            assert found.nodes[1]._peer.neighbours() == {}
             await found.nodes[3].publish("news/today", b"1")
             await found.nodes[3].publish("news/today", b"2", durable=False)
             await found.nodes[3].publish(SCHEMA, order(901))
@@ -124,7 +124,7 @@ def test_who_wants_nothing_asks_for_nothing() -> None:
     async def main() -> None:
         async with village(3, config=VINIFERA) as found:
             reader = await found.nodes[1].subscribe(SCHEMA, filter="nothing").ready()
-            assert found.nodes[1]._driver.peer_table.names_of(ME) == ()
+            assert found.nodes[1]._peer.peer_table.names_of(ME) == ()
             await found.nodes[2].publish(SCHEMA, order(1))
             await found.nodes[2]._driver.next_cycle()
             assert reader.waiting == 0
@@ -157,7 +157,7 @@ def test_filters_are_withdrawn_with_their_subscription() -> None:
             with pytest.raises(StopAsyncIteration):
                 await anext(one)
             await until(
-                lambda: not any(any(each._driver.peer_table.topics._uses) for each in found.nodes),
+                lambda: not any(any(each._peer.peer_table.topics._uses) for each in found.nodes),
                 "nobody knows them any more",
             )
             assert not any(len(machine_of(each).requests) for each in found.nodes)
@@ -201,7 +201,7 @@ def test_a_replay_is_filtered_and_a_consumer_goes_on(tmp_path: Path) -> None:
     async def main() -> None:
         async with village(3, config=VINIFERA) as found:
             publisher = found.nodes[1]
-            await until(lambda: publisher._driver.count_others() == 2, "they have met")
+            await until(lambda: publisher._peer.count_others() == 2, "they have met")
             await publisher.publish_all(SCHEMA, [order(n % 20, count=n % 100) for n in range(200)])
             filter_like, expected = "price = 3 and count < 50", [3, 23, 43, 3, 23, 43]
 
@@ -278,9 +278,9 @@ def test_what_a_stream_brings_first_is_routed_all_the_same(monkeypatch: pytest.M
             readers.append(publisher.subscribe(SCHEMA.name))
             for reader in readers:
                 await reader.ready()
-            streams, held = node._driver.streams, list[tuple[Any, ...]]()
-            came = streams._take_carried
-            monkeypatch.setattr(streams, "_take_carried", lambda *frame: held.append(frame))
+            arrivals, held = node._peer.streams._arrivals, list[tuple[Any, ...]]()
+            came = arrivals._take_carried
+            monkeypatch.setattr(arrivals, "_take_carried", lambda *frame: held.append(frame))
             publishing = asyncio.create_task(publisher.publish(SCHEMA, order(5)))
             await until(lambda: readers[1].waiting == 1 and bool(held), "it was fetched, and came")
             assert readers[0].waiting == 0

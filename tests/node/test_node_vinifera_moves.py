@@ -29,17 +29,17 @@ def test_who_is_ready_has_asked_from_its_place(monkeypatch: pytest.MonkeyPatch) 
     async def main() -> None:
         async with village(4, config=STILL) as found:
             node = found.nodes[1]
-            await until(lambda: node._driver.count_others() == 3, "they have met")
-            is_ready = node._driver.system.is_ready
-            monkeypatch.setattr(node._driver.system, "is_ready", lambda topic: False)
+            await until(lambda: node._peer.count_others() == 3, "they have met")
+            is_ready = node._peer.system.is_ready
+            monkeypatch.setattr(node._peer.system, "is_ready", lambda topic: False)
             readers = [node.subscribe(SCHEMA, filter="price < 10"), node.subscribe("news")]
             waiting = [asyncio.create_task(reader.ready()) for reader in readers]
             for _ in range(STILL.alone_cycles + 4):
                 await node._driver.next_cycle()
             assert not any(task.done() for task in waiting)
-            monkeypatch.setattr(node._driver.system, "is_ready", is_ready)
+            monkeypatch.setattr(node._peer.system, "is_ready", is_ready)
             await asyncio.gather(*waiting)
-            assert all(map(node._driver.is_ready, node._driver.peer_table.names_of(ME)))
+            assert all(map(node._peer.is_ready, node._peer.peer_table.names_of(ME)))
             lonely = await Village(config=STILL).add()
             await lonely.subscribe(SCHEMA, filter="price < 10").ready()
             await lonely.close()
@@ -92,7 +92,7 @@ def test_nodes_that_move_lose_nothing() -> None:
                 for n in range(200)
             ]
             assert await trial.check(given, durable=False, pause=10) > 200
-            assert sum(node._driver.counters["load_balance.moves"] for node in found.nodes) > 5
+            assert sum(node._peer.counters["load_balance.moves"] for node in found.nodes) > 5
 
     live(main())
 
@@ -106,7 +106,7 @@ def test_two_nodes_at_one_place_step_aside() -> None:
                     node, parse_filter_set(SCHEMA, f"price between {100 * node} and {100 * node + 300}")
                 )
             await trial.ready()
-            places = [node._driver.peer_table.profiles.place for node in found.nodes]
+            places = [node._peer.peer_table.profiles.place for node in found.nodes]
             for place in places[1:3]:
                 place[ME] = places[0][ME]
             await until(lambda: len({int(place[ME]) for place in places}) == 5, "all are apart")

@@ -28,12 +28,12 @@ PUBLISHERS = 0, 5, 7, 10
 
 
 def machine_of(node: Node) -> Any:
-    return node._driver.machine
+    return node._peer.machine
 
 
 def carries(node: Node, topic: str) -> bool:
     """Whether a node is on a relay path of a topic."""
-    number = node._driver.peer_table.topics.number_of(topic)
+    number = node._peer.peer_table.topics.number_of(topic)
     return number is not None and bool(machine_of(node).relays.carries(number))
 
 
@@ -155,7 +155,7 @@ def test_numbers_of_topics_are_given_back() -> None:
                     await found.nodes[turn].unsubscribe(name)
             await until(lambda: not any(node.known_topics() for node in found.nodes), "nobody has a topic")
             for node in found.nodes:
-                assert not any(node._driver.peer_table.topics._uses)
+                assert not any(node._peer.peer_table.topics._uses)
 
     live(main())
 
@@ -192,7 +192,7 @@ def test_who_is_lost_without_a_word_is_not_asked_for_ever() -> None:
             memory.cut(lost.id)
 
             def is_forgotten(node: Node) -> bool:
-                return lost.id not in map(node._driver.peer_table.id_of, machine_of(node).neighbours())
+                return lost.id not in map(node._peer.peer_table.id_of, machine_of(node).neighbours())
 
             await until(lambda: all(map(is_forgotten, found.nodes)), "nobody counts on it")
             readers = [node.subscribe("news") for node in found.nodes]
@@ -213,11 +213,11 @@ def test_who_publishes_waits_for_who_carries() -> None:
             found.nodes[1].subscribe("news")
             await settled(found)
             for publisher in (found.nodes[1], found.nodes[2]):
-                system, peer_table = publisher._driver.system, publisher._driver.peer_table
+                system, peer_table = publisher._peer.system, publisher._peer.peer_table
                 assert system.leads_to("news", peer_table.number_of(found.nodes[0].id))
                 assert not system.leads_to("news", ME)
                 assert not system.leads_to("nobody's", ME)
-            near = found.nodes[0]._driver.neighbours()["news"]
+            near = found.nodes[0]._peer.neighbours()["news"]
             assert found.nodes[1].id in near
 
     live(main())

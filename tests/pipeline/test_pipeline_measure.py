@@ -40,7 +40,8 @@ from vinecast.pipeline.runs_tables import (
 )
 from vinecast.pipeline.sweep import run_sweep
 from vinecast.pipeline.sweep_file import expand, sweep_of
-from vinecast.sim.measure.deliveries import WHENS, rounded
+from vinecast.sim.measure.deliveries import WHENS
+from vinecast.sim.measure.histograms import rounded
 from vinecast.sim.scenario.scenario import resolve
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from support.node.live import live, settled, until, village
 from support.node.own_frames import read_own
 from support.node.strangers import own, shapes_of
 from vinecast.core.errors import RemoteError
+from vinecast.core.events import TimerFired
 from vinecast.lab.localnet.attacker import Attacker
 from vinecast.node.api.node import Node
 from vinecast.node.runtime.config import NodeConfig
@@ -139,14 +140,14 @@ shapes = shapes_of(names)
 
 def check_books(node: Node) -> None:
     """Nothing that a stranger can make grow is larger than it may be."""
-    driver = node._driver
-    tree, topics = driver.machine.tree, driver.peer_table.topics
+    peer = node._peer
+    tree, topics = peer.machine.tree, peer.peer_table.topics
     assert len(topics.known()) <= TREES.topics
-    assert len(driver.counters) <= 80
+    assert len({*peer.counters, *node._driver.counters}) <= 80
     for number in tree.branches:
         assert topics.names[number] is not None
     assert all(len(link.topics) <= TREES.topics // CHILD_SHARE for link in tree.children.values())
-    assert {*tree.parents, *tree.children} <= set(driver.peer_table.known())
+    assert {*tree.parents, *tree.children} <= set(peer.peer_table.known())
 
 
 @pytest.mark.parametrize("shape", ["absurd", "any", "cut"])
@@ -162,14 +163,14 @@ def test_a_node_takes_whatever_comes_and_goes_on(shape: str) -> None:
         async with village(2, config=TREES) as found:
             one, other = found.nodes
             reader = await one.subscribe("news").ready()
-            one._driver.peer_table.meet(Entry(CARD, 0, b"", b""), LIAR.id)
+            one._peer.peer_table.meet(Entry(CARD, 0, b"", b""), LIAR.id)
 
             @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
             @given(tried[shape])
             def swallow(data: bytes) -> None:
-                one._driver._misbehaviour.begin_cycle(0)
+                one._peer._misbehaviour.begin_cycle(0)
                 one._driver.on_frame(LIAR.id, data)
-                one._driver.cycles.ring("tree")
+                one._driver.feed(TimerFired("tree"))
                 check_books(one)
 
             swallow()
@@ -202,7 +203,7 @@ def test_who_joins_without_end_is_told_no_and_takes_no_room_from_others() -> Non
     async def attack(victim: Node, stranger: Attacker) -> None:
         joins = [system_frame(wire.Join(f"invented/{n}")) for n in range(2 * TREES.topics)]
         await stranger.send(*joins)
-        counters = victim._driver.counters
+        counters = victim._peer.counters
         await until(lambda: counters["refused: no room for a topic of a tree"] > 0, "refusals")
         for n in range(10):
             await victim.subscribe(f"own/{n}").ready()
@@ -217,7 +218,7 @@ def test_who_asks_without_end_is_shunned() -> None:
             if not await stranger.send(*[question] * 512):
                 break
         assert await stranger.refused() == MISBEHAVED
-        assert victim._driver.counters["refused: too many requests"] > 0
+        assert victim._peer.counters["refused: too many requests"] > 0
 
     live(attacked(attack))
 
@@ -225,11 +226,11 @@ def test_who_asks_without_end_is_shunned() -> None:
 def test_events_in_ways_that_there_are_not_are_refused() -> None:
     async def main() -> None:
         async with village(2) as found:
-            driver = found.nodes[0]._driver
+            driver, counters = found.nodes[0]._driver, found.nodes[0]._peer.counters
             for way in (1, FORM_MAX):
                 driver.on_frame(found.nodes[1].id, encode(EventFrame(0, ((b"x", b"y"),), way)))
-            assert driver.counters[f"refused: {UNKNOWN_FORM}"] == 2
+            assert counters[f"refused: {UNKNOWN_FORM}"] == 2
             driver.on_frame(found.nodes[1].id, system_frame(wire.Join("news")))
-            assert driver.counters["refused: malformed message (ValidationError)"] == 1
+            assert counters["refused: malformed message (ValidationError)"] == 1
 
     live(main())

@@ -1,4 +1,4 @@
-"""``vinecast bench durable``, ``matching``, ``content``, ``anycast``: benchmarks whose sizes can be set."""
+"""``vinecast bench durable``, ``matching``, ``content`` and others: benchmarks whose sizes can be set."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -47,6 +47,10 @@ def add_sized_benches(subjects: Any, command: Command) -> None:
     parser = command(subjects, "anycast", bench_anycast, about, "vinecast bench anycast --nodes 500")
     topics = "of each node (default: 5)"
     _add_sizes(parser, FEW, nodes="default: 500", topics=topics, searches="default: 100")
+    about = "measure how fast whole peers are simulated, next to our targets"
+    parser = command(subjects, "peers", bench_peers, about, "vinecast bench peers --seeds 100")
+    seeds, repeat = "of the campaign (default: 60)", "standard runs, the median counts (default: 5)"
+    _add_sizes(parser, "few seeds, to see that it works", seeds=seeds, repeat=repeat)
 
 
 def _add_sizes(parser: argparse.ArgumentParser, quick: str, **sizes: str) -> None:
@@ -88,6 +92,12 @@ def bench_anycast(arguments: argparse.Namespace) -> int:
         from vinecast.lab.bench.anycast import QUICK, AnycastSizes, bench_anycast
 
     return _measure("anycast", arguments, QUICK if arguments.quick else AnycastSizes(), bench_anycast)
+
+
+def bench_peers(arguments: argparse.Namespace) -> int:
+    from vinecast.lab.bench.peers import QUICK, PeersSizes, bench_peers
+
+    return _measure("peers", arguments, QUICK if arguments.quick else PeersSizes(), bench_peers)
 
 
 def _measure(name: str, arguments: argparse.Namespace, usual: Any, bench: Callable[..., Any]) -> int:

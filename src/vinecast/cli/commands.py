@@ -257,7 +257,7 @@ def _run_live(claim: str, scale: str, seed: int) -> "LiveOutcome":
 
 def _do_runs(chosen: "Sequence[Claim]", setup: "Setup", spark: str | None) -> None:
     """Do the runs that claims need, several at a time, or on Spark."""
-    from vinecast.lab.claims.run_cache import Job, check_folder, do, missing
+    from vinecast.lab.runs.run_cache import Job, check_folder, do, missing
 
     jobs: list[Job] = []
     for claim in chosen:

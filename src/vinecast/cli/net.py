@@ -4,11 +4,13 @@ import argparse
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vinecast.cli.net_report import conclusion
+from vinecast.cli.net_simulated import compare
 from vinecast.cli.net_view import view_of
-from vinecast.cli.output import make_console, print_json
+from vinecast.cli.output import make_console, print_json, progress
 from vinecast.cli.stopping import stop_on_signals
 from vinecast.cli.values import positive, seed, setting
 from vinecast.core.errors import InputError
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.25
 """Seconds between two looks."""
+
+SIMULATIONS = 3
+"""Simulations that a live network is compared with (ours): enough to see how far chance goes."""
 
 Command = Callable[..., argparse.ArgumentParser]
 
@@ -57,7 +62,26 @@ def add_net(commands: Any, command: Command) -> None:
     parser.add_argument(
         "--compare",
         action="store_true",
-        help="afterwards simulate the same network: same ids, subscriptions and publications",
+        help="afterwards simulate the same network: same ids, subscriptions, starts and publications",
+    )
+    parser.add_argument(
+        "--simulations",
+        type=positive,
+        default=SIMULATIONS,
+        metavar="N",
+        help="for --compare: how many times, each with other draws (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="DIR",
+        help="write down all that nodes publish, send, receive, deliver and drop, in files in this folder",
+    )
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="DIR",
+        help="record all that nodes are handed, in folders in this one, and replay it afterwards",
     )
     parser.add_argument("--seed", type=seed, default=1, metavar="N", help="default: %(default)s")
 
@@ -77,6 +101,13 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rate", type=float, default=5.0, metavar="N", help="events a second (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--latency",
+        type=float,
+        default=0.0,
+        metavar="MS",
+        help="what messages take between nodes: half to one and a half times as long, by pair (default: 0)",
     )
 
 
@@ -138,20 +169,24 @@ def net(arguments: argparse.Namespace) -> int:
         overload=arguments.overload,
         process_nodes=arguments.process_nodes,
         seed=arguments.seed,
+        latency_ms=arguments.latency,
+        trace=str(arguments.trace.absolute()) if arguments.trace is not None else "",
+        record=str(arguments.record.absolute()) if arguments.record is not None else "",
     )
     if arguments.compare and (config.churn or config.kill or config.hostile or config.overload):
         raise InputError(
             "--compare is for a network that nobody leaves and nothing happens to: "
             "without --churn, --kill, --hostile and --overload"
         )
-    if arguments.compare and not config.has_rings:
-        raise InputError(f'--compare simulates "poldercast" only, not "{config.given.system}"')
     from vinecast.node.runtime.logs import set_up_logging
 
     set_up_logging()
     summary, network = run(_net(config, arguments.seconds, arguments.json))
     if arguments.compare:
-        summary["simulated"] = _compare(network, summary)
+        summary["simulated"] = compare(network, arguments.simulations)
+    if config.record and not summary["trouble"]:
+        summary["replayed"] = _replay(config.record, config.nodes)
+        summary["trouble"] += summary["replayed"]["different"]
     if arguments.json:
         print_json(summary)
     else:
@@ -192,23 +227,9 @@ async def _net(config: Any, seconds: float | None, as_json: bool) -> "tuple[dict
     return summary, network
 
 
-def _compare(network: "LocalNetwork", summary: dict[str, Any]) -> dict[str, Any]:
-    """What the simulator makes of the same network."""
-    from dataclasses import asdict
+def _replay(folder: str, nodes: int) -> dict[str, Any]:
+    """What comes of the records of all nodes."""
+    from vinecast.lab.localnet.replays import replay_all
 
-    from vinecast.lab.localnet.network import CONTACTS
-    from vinecast.sim.scenario.live_comparison import Publication, run_comparison
-    from vinecast.systems.poldercast.router import poldercast_config
-
-    members, judged = network.tally.members, network.tally.judged
-    begin_s = min((event.at_s for event in judged), default=0.0)
-    outcome = run_comparison(
-        [member.point for member in members],
-        [member.topics for member in members],
-        [Publication(event.at_s - begin_s, event.publisher, event.topic) for event in judged],
-        poldercast_config(network.config.node),
-        summary["latency_ms"],
-        network.config.seed,
-        CONTACTS,
-    )
-    return asdict(outcome)
+    with progress("replay", nodes) as tell:
+        return replay_all(folder, nodes, lambda done: tell(done, f"{done} of {nodes} nodes"))

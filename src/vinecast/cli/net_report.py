@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from vinecast.cli.net_simulated import about_comparison
+
 NEXT = (
     "Try next:",
     "  vinecast net 50 --churn                       nodes come and go",
@@ -16,17 +18,23 @@ def conclusion(summary: dict[str, Any]) -> str:
     """A summary in words."""
     due, got = summary["deliveries"]["expected"], summary["deliveries"]["got"]
     nodes, complete, rings = summary["nodes"], summary["rings"]["complete"], summary["rings"]["of"]
-    cpu_s, memory = summary["cpu_s"] / nodes, summary["resident_mb_per_node"]
+    cpu_s, memory, found = summary["cpu_s"] / nodes, summary["resident_mb_per_node"], summary["measures"]
     lines = [
         f"{summary['up']} of {nodes} nodes of {summary['system']} were up"
         f"{f', {complete} of {rings} rings complete' if rings else ''}.",
         f"{summary['events']:,} events: {got:,} of {due:,} expected deliveries, "
-        f"{summary['hops_mean']:.2f} hops, duplication {summary['duplication']:.2f}.",
+        f"{found['hops_mean'] or 0:.2f} hops, duplication {found['duplication'] or 0:.2f}.",
+        f"They took {found['latency_ms_mean'] or 0:.1f} ms, 99 of 100 at most "
+        f"{found['latency_ms_p99'] or 0:.1f}; {found['traffic_overhead'] or 0:.1%} of the messages with "
+        "events went to nodes that did not want them.",
+        f"A node sent {found['control_messages'] or 0:.1f} other messages a cycle, "
+        f"{(found['control_bytes'] or 0) / 1000:.1f} kB.",
         f"A node took {memory:.1f} MB of memory and {cpu_s:.2f} s of CPU.",
         *_about_crash(summary.get("crash")),
         *_about_attacks(summary.get("hostile")),
         *_about_overload(summary.get("overload")),
-        *_about_comparison(summary),
+        *about_comparison(summary),
+        *_about_replay(summary.get("replayed")),
         *(f"trouble: {text}" for text in summary["trouble"]),
         "",
         *NEXT,
@@ -44,6 +52,18 @@ def _about_crash(crash: dict[str, Any] | None) -> list[str]:
         f"{crash['came_back']} of {killed} came back, {crash['with_their_identity']} with their identity, "
         f"{crash['with_their_subscriptions']} with their subscriptions; from then on "
         f"{crash['got_after_return']:,} of {crash['due_after_return']:,} deliveries.",
+    ]
+
+
+def _about_replay(replayed: dict[str, Any] | None) -> list[str]:
+    if replayed is None:
+        return []
+    if not replayed["nodes"]:
+        return ["Replayed: nothing, since the network ended before any node was recorded."]
+    cut = f"; {replayed['cut_off']} records are cut off" if replayed["cut_off"] else ""
+    return [
+        f"Replayed: of {replayed['same']} of {replayed['nodes']} nodes the same comes out, bit for bit "
+        f"({replayed['inputs']:,} inputs in {replayed['runs']} runs){cut}."
     ]
 
 
@@ -100,20 +120,3 @@ def _deliveries(counted: dict[str, int]) -> str:
 def _memory(resident_mb: dict[str, float]) -> str:
     before, highest, after = (resident_mb[key] for key in ("before", "highest", "after"))
     return f"{before:.1f} MB of memory before, {highest:.1f} at most, {after:.1f} after"
-
-
-def _about_comparison(summary: dict[str, Any]) -> list[str]:
-    simulated = summary.get("simulated")
-    if simulated is None:
-        return []
-    deliveries = summary["deliveries"]
-    rows = [
-        ("deliveries", *(f"{one['got']:,}/{one['expected']:,}" for one in (deliveries, simulated)), ""),
-        *(
-            (name, f"{live:.3f}", f"{alike:.3f}", f"{live / (alike or 1) - 1:+.1%}")
-            for name, key in (("hops", "hops_mean"), ("duplication", "duplication"))
-            for live, alike in ((summary[key], simulated[key]),)
-        ),
-    ]  # fmt: skip
-    head = ("", "live", "simulated", "live against simulated")
-    return ["", *("{:<12}{:>18}{:>18}{:>24}".format(*row).rstrip() for row in (head, *rows))]

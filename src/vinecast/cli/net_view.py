@@ -69,20 +69,20 @@ def view_of(network: "LocalNetwork", as_json: bool) -> _LineView | _Live:
 
 def _facts(network: "LocalNetwork") -> list[tuple[str, str]]:
     """What is worth knowing, in words."""
-    tally, totals = network.tally, network.tally.totals
+    tally, found = network.tally, network.tally.meter.measures()
     complete, rings, right, links = tally.rings()
-    share = f"{totals.got / totals.due:.2%}" if totals.due else "–"
+    share = f"{found['hit_ratio']:.2%}" if found["due"] else "–"
     resident = sum(report.resident_bytes for report in tally.reports.values()) / 1e6
-    events = totals.events + tally.on_their_way
+    events = found["published"] + tally.on_their_way
     facts = [
         ("nodes up", f"{len(tally.up)}/{network.config.nodes}"),
         ("rings complete", f"{complete}/{rings} (links {right}/{links})")
         if network.config.has_rings
         else ("ready", f"{sum(member.ready for member in tally.up)}/{len(tally.up)}"),
         ("events", f"{events:,} ({events / max(network.publishing_s, 1.0):.1f}/s)"),
-        ("deliveries", f"{totals.got:,}/{totals.due:,} expected ({share})"),
-        ("hops", f"{tally.hops_mean():.2f}"),
-        ("duplication", f"{tally.duplication():.2f}"),
+        ("deliveries", f"{found['hits']:,}/{found['due']:,} expected ({share})"),
+        ("hops", f"{found['hops_mean'] or 0:.2f}"),
+        ("duplication", f"{found['duplication'] or 0:.2f}"),
         ("memory", f"{resident:.0f} MB, {resident / network.config.nodes:.1f} a node"),
     ]
     if network.config.churn:

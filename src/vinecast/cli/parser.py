@@ -8,13 +8,16 @@ from typing import Any, NoReturn
 
 from vinecast import __version__
 from vinecast.cli.bench import add_sized_benches
+from vinecast.cli.campaign import add_campaign
 from vinecast.cli.commands import DATA_VARIABLE, bench_sim, reproduce, sim_run, sim_show, sim_workload
 from vinecast.cli.content import add_schema
+from vinecast.cli.mutants import add_mutants
 from vinecast.cli.net import add_net
 from vinecast.cli.node import add_node
 from vinecast.cli.node_bench import add_bench_node
 from vinecast.cli.pipeline import add_pipeline
 from vinecast.cli.pipeline_bench import add_bench_pipeline
+from vinecast.cli.replay import add_replay
 from vinecast.cli.topic import add_topic
 from vinecast.cli.values import positive, positives, seed, setting
 from vinecast.core.errors import InputError
@@ -40,9 +43,12 @@ def build_parser() -> argparse.ArgumentParser:
     add_topic(commands, _command)
     add_schema(commands, _command)
     add_net(commands, _command)
+    add_replay(commands, _command)
     _add_sim(commands)
     add_pipeline(commands, _command)
     _add_bench(commands)
+    add_campaign(commands, _command)
+    add_mutants(commands, _command)
     _add_reproduce(commands)
     return parser
 

@@ -33,8 +33,8 @@ def add_bench_pipeline(subjects: Any, command: Command) -> None:
 
 def bench_pipeline(arguments: argparse.Namespace) -> int:
     with need("vinecast bench pipeline", "spark"):
-        from vinecast.lab.bench.pipeline import PipelinePlan, bench_pipeline
-        from vinecast.lab.bench.pipeline_inputs import QUICK, PipelineSizes
+        from vinecast.lab.bench.spark.pipeline import PipelinePlan, bench_pipeline
+        from vinecast.lab.bench.spark.pipeline_inputs import QUICK, PipelineSizes
         from vinecast.pipeline.session import SessionConfig
 
     SessionConfig(memory=arguments.memory)  # says what is wrong with it

@@ -11,7 +11,7 @@ from vinecast.cli.pipeline import Command, add_stage, lake_of, session_of
 if TYPE_CHECKING:
     from vinecast.pipeline.ingest.job import Ingested
 
-KINDS = ("edges", "avt", "fta", "matrix", "pings", "activity", "reddit")
+KINDS = ("edges", "avt", "fta", "matrix", "pings", "activity", "reddit", "traces")
 
 
 def add_ingest(stages: Any, command: Command) -> None:
@@ -29,9 +29,11 @@ def add_ingest(stages: Any, command: Command) -> None:
         choices=KINDS,
         metavar="KIND",
         help="edges (SNAP text, TSV, CSV), avt or fta (availability traces), matrix or pings (latencies), "
-        "activity (higgs), reddit (PulsarCast's workload); plain or gzipped",
+        "activity (higgs), reddit (PulsarCast's workload), traces (of live nodes); plain or gzipped",
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="the raw file")
+    parser.add_argument(
+        "files", type=Path, nargs="+", metavar="FILE", help="the raw file; of traces any number, or folders"
+    )
     parser.add_argument("--as", dest="dataset", required=True, metavar="NAME", help="name of the dataset")
     direction = parser.add_mutually_exclusive_group()
     direction.add_argument(
@@ -66,7 +68,7 @@ def ingest(arguments: argparse.Namespace) -> int:
 
     config, lake = session_of(arguments), lake_of(arguments)
     plan = plan_ingest(
-        arguments.kind, arguments.file, arguments.dataset, arguments.directed, arguments.max_bad
+        arguments.kind, arguments.files, arguments.dataset, arguments.directed, arguments.max_bad
     )
     result = already_ingested(lake, plan)  # before Spark has started
     if result is None:

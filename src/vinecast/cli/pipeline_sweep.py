@@ -9,6 +9,7 @@ from typing import Any
 from vinecast.cli.commands import DATA_VARIABLE, data_folder
 from vinecast.cli.output import make_console, need, print_json, print_table, progress
 from vinecast.cli.pipeline import Command, add_stage, lake_of, session_of
+from vinecast.core.errors import InputError
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
@@ -74,15 +75,27 @@ def _runs_told(tell: Callable[..., None], label: str) -> Callable[[int, int, int
 
 def add_measure(stages: Any, command: Command) -> None:
     parser = add_stage(
-        stages, command, "measure", measure, "measure the runs of a sweep", "vinecast pipeline measure fanout"
+        stages,
+        command,
+        "measure",
+        measure,
+        "measure the runs of a sweep, or a live run by its traces",
+        "vinecast pipeline measure fanout",
     )
-    parser.add_argument("dataset", metavar="DATASET", help="a sweep")
+    parser.add_argument("dataset", metavar="DATASET", help="a sweep, or traces")
     parser.add_argument(
         "--from",
         dest="source",
-        choices=("counts", "deliveries", "records"),
+        choices=("counts", "deliveries", "records", "traces"),
         default="counts",
-        help="what to start from, if the sweep kept it; all come to the same (default: %(default)s)",
+        help="what to start from, if the sweep kept it; all come to the same (default: %(default)s); "
+        "traces: those of a live run",
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        metavar="SECONDS",
+        help="of a live run: judge an event so long after its publication (default: 3, or 5 cycles)",
     )
 
 
@@ -90,12 +103,20 @@ def measure(arguments: argparse.Namespace) -> int:
     config, lake = session_of(arguments), lake_of(arguments)
     with need("vinecast pipeline measure", "spark"):
         from vinecast.pipeline.measure import measure_runs
+        from vinecast.pipeline.measure_traces import measure_traces
         from vinecast.pipeline.runs_tables import RUNS
         from vinecast.pipeline.session import open_session
+        from vinecast.pipeline.tables import TRACES
 
-    lake.current(RUNS, arguments.dataset)  # say what is wrong before Spark has started
+    is_live, patience_s = arguments.source == "traces", arguments.patience
+    if patience_s is not None and not (is_live and 0 < patience_s < 86_400):
+        raise InputError(f"--patience is a number of seconds, for --from traces, not {patience_s}")
+    lake.current(TRACES if is_live else RUNS, arguments.dataset)  # before Spark has started
     with open_session(config) as spark:
-        result = measure_runs(spark, lake, arguments.dataset, arguments.source)
+        if is_live:
+            result = measure_traces(spark, lake, arguments.dataset, patience_s)
+        else:
+            result = measure_runs(spark, lake, arguments.dataset, arguments.source)
     if arguments.json:
         print_json(asdict(result))
         return 0

@@ -87,6 +87,8 @@ def read(cls: type[T], table: object, where: str = "") -> T:
 def _convert(hint: Any, value: object, path: str) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
+        if type(value) in arguments:
+            return value
         return _convert(next(a for a in arguments if a is not type(None)), value, path)
     if dataclasses.is_dataclass(hint):
         return read(typing.cast(type, hint), value, path)

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 MISSED = -1
 """The hops and the latency of a subscriber that an event did not reach."""
+FETCHED = -2
+"""The hops of one that has it, and fetched it or read it from its store: nobody knows how far it came."""
 
 
 class Dissemination(NamedTuple):

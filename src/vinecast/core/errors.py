@@ -69,7 +69,8 @@ class MissingExtraError(InputError):
 
 
 class OverloadedError(VinecastError):
-    """The neighbours cannot take more at the moment: the event was not published. Try again later."""
+    """The neighbours cannot take more at the moment, or the disk cannot: the event was not published. Try
+    again later."""
 
 
 class UnsafeError(VinecastError):

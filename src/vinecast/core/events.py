@@ -1,9 +1,9 @@
 """What goes into a machine and what comes out of it: small frozen types, matched exhaustively.
 
 A machine is pure: an event and the time go in, a list of effects comes out, and whoever drives it (the
-simulator's event engine, a live node's driver) carries the effects out. Peers are *numbers*: in a
+simulator's event engine, a live node's peer) carries the effects out. Peers are *numbers*: in a
 simulation the node's number in the population, on a live node the row of its private table of peers.
-Numbers are what rules compare and arrays store; the driver's codec turns them into ids on the wire.
+Numbers are what rules compare and arrays store; the peer's codec turns them into ids on the wire.
 """
 
 from dataclasses import dataclass
@@ -121,7 +121,7 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class Observe:
-    """Leave a trace record; the driver adds the node and the time."""
+    """Leave a trace record; whoever drives it adds the node and the time."""
 
     kind: TraceKind
     topic: int

@@ -3,16 +3,20 @@
 The simulator and the live node write the same records with the same schema; hit ratio, hops, duplication
 and the rest are computed from them by one definition. The schema is declared here as plain data, and as an
 Arrow schema for those who have PyArrow.
+
+Machines and tables know nodes and topics by number (``TraceRecord``). A whole peer, live or simulated, leaves
+the same records under names that mean the same on every node (``NamedRecord``).
 """
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import pyarrow
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1: without sizes, and without ``JOINED`` and ``LEFT``."""
 
 
 class TraceKind(enum.IntEnum):
@@ -24,6 +28,11 @@ class TraceKind(enum.IntEnum):
     RECEIVED_AGAIN = 3
     DELIVERED = 4
     DROPPED = 5
+    JOINED = 6
+    """Of whole peers: from now on the topic's events should reach the node; without a topic, the node is
+    up."""
+    LEFT = 7
+    """Of whole peers: from now on they need not; without a topic, the node is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,35 @@ class TraceRecord:
     """How many links the event has travelled, or −1."""
     reason: str = ""
     """Why it was dropped."""
+    size: int = 0
+    """What was sent weighs, in bytes, with its share of the frame; 0 where messages are not encoded."""
+
+
+class NamedRecord(NamedTuple):
+    """One thing that happened on one whole peer, in names that mean the same on every node."""
+
+    time_us: int
+    """When, in microseconds since 1970, by the node's own clock."""
+    node: bytes
+    """Where: the id of the node."""
+    kind: TraceKind
+    """What happened."""
+    peer: bytes = b""
+    """The id of the other node: the receiver of what was sent or could not be, the sender of what came; empty
+    where there is none."""
+    message: str = ""
+    """The kind of the message that was sent, received or dropped; empty for the rest, also for an event that
+    ends here."""
+    topic: str = ""
+    """The topic's name."""
+    event: int = -1
+    """The event's number, which is a part of its content id (``core/log/batch_signature``), or −1."""
+    hops: int = -1
+    """How many links the event has travelled; −1 also for one that was fetched or read from the store."""
+    reason: str = ""
+    """Why it was dropped."""
+    size: int = 0
+    """What was sent weighs, in bytes, with its share of the frame."""
 
 
 FIELDS: tuple[tuple[str, str], ...] = (
@@ -60,6 +98,7 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("event", "int64"),
     ("hops", "int16"),
     ("reason", "dictionary"),
+    ("size", "int32"),
 )
 """Column names and types, in order. ``dictionary`` is a string from a small set."""
 

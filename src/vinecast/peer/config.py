@@ -53,8 +53,9 @@ class PeerConfig:
     where none is known."""
     alone_cycles: int = limited(4, at_least=1, at_most=1000)
     """Cycles without finding another subscriber after which a subscription counts as ready."""
-    traced: int = limited(1000, at_least=0, at_most=10_000_000)
-    """Trace records that are kept, the latest ones."""
+    traced: bool = False
+    """Whether the peer leaves trace records of all that it publishes, sends, receives, delivers and drops,
+    for whoever runs it."""
     leave_s: float = limited(2.0, at_least=0.0, at_most=60.0)
     """Seconds for what is queued to go out when the node leaves."""
     replicas: int = limited(3, at_least=0, at_most=20)

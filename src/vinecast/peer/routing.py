@@ -1,18 +1,19 @@
 """The system of a live node: its router, and all that is the same in every system around it.
 
 The row of a system says how its messages travel and what peers may ask (``systems/common/row``); here they
-become frames and back, within these limits. The driver knows clocks, links and frames, the router knows whom
+become frames and back, within these limits. The peer knows time, links and frames, the router knows whom
 an event goes to.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isnan
 from typing import Any, Protocol
 
-from vinecast.core.content.filters_index import WhenCompiled
+from vinecast.core.errors import RemoteError
 from vinecast.core.events import Effect, Event, Message, Received
-from vinecast.core.log.batch_signature import SignedEvent
+from vinecast.core.log.batch_signature import SignedEvent, Verify, event_number
+from vinecast.core.log.blocks import ContentId
 from vinecast.core.log.name_record import NameChecker
 from vinecast.core.machine import NOBODY, Machine
 from vinecast.peer.codecs.codec import Codec
@@ -20,16 +21,26 @@ from vinecast.peer.codecs.frame_codec import FrameCodec, checked_topic, decoder_
 from vinecast.peer.codecs.joiner import Joiner
 from vinecast.peer.codecs.status_codec import StatusCodec
 from vinecast.peer.config import PeerConfig
-from vinecast.peer.identity import verify
 from vinecast.peer.limits.misbehaviour import BenignRefusal
 from vinecast.peer.limits.rate_limit import RateLimit
+from vinecast.peer.message_reader import MessageReader, TracedMessage
 from vinecast.peer.scratch import ScratchPool
 from vinecast.peer.streams.codec import TABLE_FRAME_SPECS
-from vinecast.peer.streams.messages import encode_stream
+from vinecast.peer.streams.messages import CarriedEvents, decode_stream, encode_stream
 from vinecast.peer.streams.replicas import replica_key
 from vinecast.peer.table.peer_table import PeerTable
 from vinecast.peer.table.relayed_topics import RelayedTopics
-from vinecast.peer.wire.messages import Gossip, SystemFrame, encode, read_body, system_frame
+from vinecast.peer.tracing import Tracing
+from vinecast.peer.wire.messages import (
+    EventFrame,
+    Gossip,
+    StreamFrame,
+    SystemFrame,
+    decode,
+    encode,
+    read_body,
+    system_frame,
+)
 from vinecast.protocols.kademlia import MESSAGES as TABLE_MESSAGES
 from vinecast.protocols.kademlia import point_of
 from vinecast.systems.common.router import EventKnown, Publishing, RouterPorts, Search
@@ -39,18 +50,24 @@ from vinecast.systems.registry import SYSTEMS, live_system
 
 
 class RoutingHost(Protocol):
-    """The driver, as far as it is needed here."""
+    """The peer, as far as it is needed here."""
 
     counters: Counter[str]
     scratch: ScratchPool
     """Working memory that the system may use."""
-    when_compiled: WhenCompiled
-    """How to wait until the index of filters is compiled."""
+    verify: Verify
+    """What checks signatures."""
+    cid_of: ContentId
+    """What content ids are."""
+    tracing: Tracing | None
+
+    def when_compiled(self, then: Callable[[], None]) -> None:
+        """See ``WhenCompiled``."""
 
     def now_us(self) -> int:
         """The time, of a clock that never goes back."""
 
-    def handle(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         """Let the machine handle something, and do what it asks for."""
 
     def carry_out(self, effect: Effect) -> None:
@@ -85,7 +102,7 @@ class Routing:
             counters=host.counters,
             scratch=host.scratch.take,
             when_compiled=host.when_compiled,
-            validator=NameChecker(verify, network),
+            validator=NameChecker(host.verify, network),
             regular=None if peer_table.regular is None else peer_table.regular.shared,
         )
         made = row.make(config, ports)
@@ -124,8 +141,9 @@ class Routing:
         return self.router.handle(event, now_us)
 
     def publishes(self, signed: SignedEvent) -> None:
-        """The application is about to publish an event."""
-        self.router.handle(Publishing(signed), self._host.now_us())
+        """The application is about to publish an event, which a router by content has to read before."""
+        if self.row.by_content:
+            self.router.handle(Publishing(signed), self._host.now_us())
 
     def begin(self, timer: str) -> None:
         """A timer is about to fire."""
@@ -202,6 +220,43 @@ class Routing:
         self._relayed.release()
         return told
 
+    def events_in(self, frame: bytes) -> list[int]:
+        """The numbers of the events that a frame of this node's own carries, or tells of."""
+        blocks: Sequence[tuple[bytes, bytes]] = ()
+        match decode(frame):
+            case EventFrame(events=events):
+                blocks = events
+            case StreamFrame() as stream:
+                inner = decode_stream(stream)
+                blocks = inner.events if isinstance(inner, CarriedEvents) else ()
+            case SystemFrame(body):
+                news: Any = read_body(self._decoder, body)
+                spec = self._frames.of_frame.get(type(news))
+                return list(getattr(news, spec.joins)) if spec is not None and spec.tells else []
+        return [event_number(self._host.cid_of(block)) for block, _ in blocks]
+
+    # For a trace.
+
+    def message_reader(self, topic_of: Callable[[int], str]) -> MessageReader:
+        """What reads the frames of this system; ``topic_of`` gives the topic of an event by number, or
+        nothing."""
+        return MessageReader(
+            self.row.carries, self.event_encoding, self._frames, self._decoder, self._host.cid_of, topic_of
+        )
+
+    def topic_named(self, number: int) -> str:
+        """The name of a topic that is in use, or nothing."""
+        names = self._peer_table.topics.names
+        return (names[number] or "") if 0 <= number < len(names) else ""
+
+    def _refuse(self, peer: bytes, spec: FrameSpec, frame: Any, count: int = 1) -> None:
+        """Messages about a topic that is not taken, or for which there is no room."""
+        self._host.counters[spec.refused] += count
+        if self._host.tracing is not None:
+            topic, hops = getattr(frame, "topic", ""), getattr(frame, "hops", -1)
+            message = TracedMessage(spec.message.kind, topic, hops=hops)
+            self._host.tracing.refuse_messages(peer, message, count, spec.refused)
+
     # Messages that carry no event.
 
     def send(self, to: int, message: Message) -> bool:
@@ -227,7 +282,7 @@ class Routing:
     def take_gossip(self, peer: bytes, frame: Gossip) -> None:
         """Handle a frame of a gossip layer; RemoteError when that has to be refused."""
         self._host.hear(peer)
-        self._host.handle(Received(*self.codec.unpack(peer, frame)))
+        self._host.handle_event(Received(*self.codec.unpack(peer, frame)))
 
     def take(self, peer: bytes, frame: SystemFrame) -> None:
         """Handle a frame of the system's own; RemoteError when that has to be refused."""
@@ -235,9 +290,10 @@ class Routing:
         spec = self._frames.of_frame.get(type(inner))
         try:
             if spec is None:
-                assert self._status is not None
+                if self._status is None:
+                    raise RemoteError("frame that this system does not have")
                 self._host.hear(peer)
-                self._host.handle(Received(*self._status.read(peer, inner)))
+                self._host.handle_event(Received(*self._status.read(peer, inner)))
                 return
             if spec.is_request:
                 self._rate_limit.note(peer, self._host.now_us())
@@ -256,9 +312,9 @@ class Routing:
         admitted = spec.admits is None or spec.admits(self.router, sender)
         message = self._frames.read(peer, frame) if admitted else None
         if message is not None:
-            self._host.handle(Received(sender, message))
+            self._host.handle_event(Received(sender, message))
             return
-        self._host.counters[spec.refused] += 1
+        self._refuse(peer, spec, frame)
         if spec.refusal is not None:
             self._host.send_frame(sender, system_frame(spec.refusal(frame.topic)))
 
@@ -271,7 +327,7 @@ class Routing:
         if "topic" in given:
             topic = self._number_of(spec, frame)
             if topic is None:
-                self._host.counters[spec.refused] += len(getattr(frame, spec.joins))
+                self._refuse(peer, spec, frame, len(getattr(frame, spec.joins)))
                 return
             given["topic"] = topic
         things = getattr(frame, spec.joins)
@@ -280,7 +336,7 @@ class Routing:
             self._host.answer(sender, messages)
             return
         for message in messages:
-            self._host.handle(Received(sender, message))
+            self._host.handle_event(Received(sender, message))
 
     def _number_of(self, spec: FrameSpec, frame: Any) -> int | None:
         """The topic of a frame, if it is one in which the node has a place, or any will do."""
@@ -297,7 +353,7 @@ class Routing:
         self._shares[spec.frame, peer] += len(known)
         if len(known) < len(names):
             self._host.counters[spec.refused] += len(names) - len(known)
-        self._host.handle(Received(sender, self._frames.build(spec, {spec.joins: known})))
+        self._host.handle_event(Received(sender, self._frames.build(spec, {spec.joins: known})))
 
     # Regularity.
 

@@ -10,12 +10,13 @@ from typing import Any, Protocol
 from vinecast.core.errors import RemoteError
 from vinecast.core.events import Deliver, Effect, Event, Publish, Received, Send
 from vinecast.core.log.batch_signature import SignatureChecker, SignedEvent, event_number, read_signed_event
-from vinecast.core.log.blocks import cid_of
+from vinecast.core.log.blocks import ContentId
 from vinecast.peer.event_cache import EventCache
 from vinecast.peer.limits.misbehaviour import BenignRefusal
 from vinecast.peer.limits.replay_window import ReplayWindow
 from vinecast.peer.routing import Routing
 from vinecast.peer.table.peer_table import PeerTable
+from vinecast.peer.tracing import NO_TOPIC, Tracing
 from vinecast.peer.wire.batcher import Batcher, EncodedEvent
 from vinecast.peer.wire.messages import EventFrame
 from vinecast.systems.common.notices import Pull
@@ -24,9 +25,12 @@ UNKNOWN_FORM = "events in a message of another system"
 
 
 class EventHost(Protocol):
-    """The driver, as far as it is needed here."""
+    """The peer, as far as it is needed here."""
 
     counters: Counter[str]
+    cid_of: ContentId
+    """What content ids are."""
+    tracing: Tracing | None
 
     def now_us(self) -> int:
         """The time, of a clock that never goes back."""
@@ -62,14 +66,18 @@ class VolatileEvents:
 
     def publish(self, hand: Iterable[SignedEvent]) -> list[int]:
         """Send events of one's own on their way; how many peers each was handed to, or told of."""
-        hand, encoded_events = list(hand), []
+        hand, encoded_events, tracing = list(hand), [], self._host.tracing
+        if tracing is not None:
+            tracing.publish(hand)
         try:
             for signed in hand:
                 encoded = EncodedEvent(signed.block, signed.signature.to_bytes())
                 encoded_events.append(encoded)
                 number = self._peer_table.topics.take(signed.record.topic)
                 if number is None:
-                    self._host.counters["dropped: too many topics"] += 1
+                    self._host.counters[f"dropped: {NO_TOPIC}"] += 1
+                    if tracing is not None:
+                        tracing.drop(signed, NO_TOPIC)
                     continue
                 self._system.publishes(signed)
                 try:
@@ -97,15 +105,21 @@ class VolatileEvents:
 
     def take(self, peer: bytes, frame: EventFrame) -> None:
         """Events of a peer: what is wrong with one of them ends it, what is not wanted is left out."""
-        hops, form = frame.hops, frame.form
+        hops, form, tracing = frame.hops, frame.form, self._host.tracing
         if form >= self._event_encoding.count:
             raise RemoteError(UNKNOWN_FORM)
+        if tracing is not None:
+            tracing.take_up(peer, frame)
         try:
             for block, signature in frame.events:
+                if tracing is not None:
+                    tracing.turn_to_next()
                 try:
                     self._take_event(peer, block, signature, hops, form)
                 except BenignRefusal as error:
                     self._host.counters[f"refused: {error}"] += 1
+                    if tracing is not None:
+                        tracing.refuse_one(str(error))
         finally:
             self._system.release()
             self._batcher.flush()
@@ -114,10 +128,12 @@ class VolatileEvents:
         sender = self._peer_table.number_of(
             peer
         )  # nobody yet, if the event overtook the sender's introduction
-        cid = cid_of(block)
+        cid = self._host.cid_of(block)
         number = event_number(cid)
         if self._system.is_of_no_use(number):
             self._host.counters["events received again"] += 1
+            if self._host.tracing is not None:
+                self._host.tracing.note_taken(again=True)
             return
         signed = read_signed_event(block, cid, signature)
         if signed.record.height:

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 
 from vinecast.core.dissemination import MISSED
 from vinecast.pipeline.runs_tables import RUN_COUNTS, RUN_HISTOGRAMS, RUN_PUBLICATIONS, conform
-from vinecast.sim.measure.deliveries import DIGITS
+from vinecast.sim.measure.histograms import DIGITS
 from vinecast.sim.measure.metrics import COUNTED
 
 _DIGITS_MAX = 15  # of a latency in µs: thirty years

@@ -13,10 +13,10 @@ from vinecast.pipeline.ingest.job import (
     check_kind,
     ingest,
     ingest_made_from,
+    scan_all,
     tables_of,
     too_many_bad,
 )
-from vinecast.pipeline.ingest.splits import scan
 from vinecast.pipeline.lake import Lake, check_name
 from vinecast.pipeline.runs_tables import (
     ALWAYS,
@@ -120,7 +120,7 @@ class Ingest:
 
     def made_from(self, lake: Lake) -> dict[str, Any]:
         kind = check_kind(self.settings.kind, self.settings.directed)
-        return ingest_made_from(kind, scan(self._path()), self.settings.directed)
+        return ingest_made_from(kind, scan_all(kind, [self._path()]), self.settings.directed)
 
     def missing(self, lake: Lake) -> str:
         told = lake.current(*self.makes()[0]).notes

@@ -104,7 +104,7 @@ RUN_HISTOGRAMS = _per_run("run_histograms", HISTOGRAM_COLUMNS)
 RUN_DELIVERIES = _per_run("run_deliveries", DELIVERY_COLUMNS, nullable=["latency_us"])
 """See sim/measure/deliveries.py for these four; deliveries only where a sweep keeps them."""
 
-RUN_RECORDS = _per_run("run_records", dict(FIELDS))
+RUN_RECORDS = _per_run("run_records", dict(FIELDS), version=2)
 """Trace records (core/trace.py), where a sweep of the event engine keeps them; with them go the next two."""
 RUN_SUBSCRIPTIONS = _per_run("run_subscriptions", SUBSCRIPTION_COLUMNS)
 """Who subscribes to what."""

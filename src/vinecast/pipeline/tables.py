@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
+    ByteType,
     DataType,
     DoubleType,
     IntegerType,
     LongType,
+    ShortType,
     StringType,
     StructField,
     StructType,
 )
+
+from vinecast.core.trace import FIELDS
 
 LONG, INTEGER, DOUBLE = LongType(), IntegerType(), DoubleType()
 STRING, BOOLEAN, DOUBLES = StringType(), BooleanType(), ArrayType(DoubleType(), containsNull=False)
@@ -97,6 +101,27 @@ PUBLICATIONS = declare("publications", 1, event=LONG, node=STRING, user=STRING, 
 
 QUARANTINE = declare("quarantine", 1, file=STRING, line=LONG, reason=STRING, text=STRING)
 """Lines that could not be taken, with the reason and how the line begins."""
+
+_TRACE_TYPES: dict[str, DataType] = {
+    "int8": ByteType(),
+    "int16": ShortType(),
+    "int32": INTEGER,
+    "int64": LONG,
+    "dictionary": STRING,
+}
+
+TRACES = declare("traces", 1, (), (), **{name: _TRACE_TYPES[kind] for name, kind in FIELDS})
+"""The trace records of live nodes (core/trace.py), in order of time, node and line. Nodes and topics are
+numbered by the next two tables, −1 where there is none; ``event`` is the event's own number."""
+
+TRACE_NODES = declare(
+    "trace_nodes", 1, nullable=["system", "period_us"], node=INTEGER, id=STRING, system=STRING, period_us=LONG
+)
+"""All nodes that traces name, numbered in the order of their ids, which are in hex; the system and the cycle
+of those whose own traces are there."""
+
+TRACE_TOPICS = declare("trace_topics", 1, topic=INTEGER, name=STRING)
+"""All topics that traces name, numbered in the order of their names."""
 
 # --- sample ----------------------------------------------------------------------------------------------
 

@@ -108,6 +108,58 @@ def test_a_crash_loses_what_was_not_safe_and_nothing_else() -> None:
     assert streams.state("t") == StreamState((events[5].cid,), 1, 6, 0)
 
 
+def test_a_commit_covers_what_was_there_when_its_batch_was_closed() -> None:
+    events = chain(6)
+    streams = kept(*events[:2])
+    streams.commit()
+    streams.keep(events[2:4], NOW)
+    streams.ack("c", "t", 1)
+    streams.close_batch()
+    closed = streams.state("t"), streams.after("t", 0, 9)
+    streams.keep(events[4:], NOW)
+    streams.keep(chain(1, topic="new"), NOW)
+    streams.ack("c", "t", 5)
+    streams.close_batch()  # the first is still under way
+    assert [streams.is_unsafe(one.cid) for one in events] == [False] * 2 + [True] * 4
+    assert streams.commit() == tuple(cids(events[2:4]))
+    assert [streams.is_unsafe(one.cid) for one in events] == [False] * 4 + [True] * 2
+    streams.crash()
+    assert (streams.state("t"), streams.after("t", 0, 9)) == closed
+    assert (streams.topics(), streams.offset("c", "t")) == (["t"], 1)
+
+
+def test_a_crash_undoes_a_batch_under_way_and_what_came_after_it() -> None:
+    events = chain(6)
+    streams = kept(*events[:2])
+    streams.ack("c", "t", 1)
+    streams.commit()
+    before = streams.state("t"), streams.after("t", 0, 9), streams.size
+    streams.keep(events[2:4], NOW)
+    streams.keep(chain(2, topic="new"), NOW)
+    streams.ack("c", "t", 3)
+    streams.close_batch()
+    streams.keep(events[4:], NOW)
+    streams.keep(chain(3, topic="new"), NOW)
+    streams.ack("c", "t", 5)
+    streams.retain("t", Retention(events=1), NOW)  # of all three: safe, under way, and since
+    streams.crash()
+    assert (streams.state("t"), streams.after("t", 0, 9), streams.size) == before
+    assert (streams.topics(), streams.offset("c", "t")) == (["t"], 1)
+    assert streams.height_of("t", events[3].cid) == 0
+    streams.keep(events[2:], NOW)
+    assert streams.commit() == tuple(cids(events[2:]))
+
+
+def test_what_was_forgotten_while_its_commit_was_under_way_is_not_told() -> None:
+    events = chain(3)
+    streams = kept(*events)
+    streams.close_batch()
+    streams.retain("t", Retention(events=1), NOW)
+    assert streams.commit() == (events[2].cid,)
+    streams.crash()
+    assert [one.signed for one in streams.after("t", 0, 9)] == events, "the file has them until the next one"
+
+
 # Consumers
 
 

@@ -18,12 +18,12 @@ pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 from vinecast.cli import main
 from vinecast.core.errors import Bug, InputError
-from vinecast.lab.bench import pipeline
-from vinecast.lab.bench.pipeline import PARTS, PipelinePlan, bench_pipeline
-from vinecast.lab.bench.pipeline_inputs import QUICK, PipelineSizes, write_graph, write_trace
-from vinecast.lab.bench.pipeline_work import NAME, WorkOutcome, WorkTask, do
 from vinecast.lab.bench.process_tree import CpuClock, Watched, memory_of, watch
 from vinecast.lab.bench.result import Result
+from vinecast.lab.bench.spark import pipeline
+from vinecast.lab.bench.spark.pipeline import PARTS, PipelinePlan, bench_pipeline
+from vinecast.lab.bench.spark.pipeline_inputs import QUICK, PipelineSizes, write_graph, write_trace
+from vinecast.lab.bench.spark.pipeline_work import NAME, WorkOutcome, WorkTask, do
 from vinecast.pipeline.lake import Lake
 from vinecast.pipeline.tables import SESSIONS
 

@@ -16,13 +16,13 @@ from vinecast.core.arrays.regularity import CYCLES_S
 from vinecast.core.errors import InputError
 from vinecast.core.machine import NOBODY
 from vinecast.lab.bench.regular import trace_patterns
-from vinecast.lab.claims import run_cache
 from vinecast.lab.claims.grid import further, notes, runs, scenes
 from vinecast.lab.claims.grid import rings as grid_rings
 from vinecast.lab.claims.grid.notes import Run
 from vinecast.lab.claims.grid.runs import RingsRun, alone, doubled, resolved_scene
 from vinecast.lab.claims.grid.scenes import Scene, Second, scenes_of
 from vinecast.lab.claims.registry import CLAIMS, Setup, check_claim
+from vinecast.lab.runs import run_cache
 from vinecast.protocols.regularity import RegularityConfig
 from vinecast.sim.measure.figures import draw
 from vinecast.sim.scenario.run import simulate

@@ -10,10 +10,10 @@ import pytest
 from vinecast.core.errors import InputError
 from vinecast.lab.claims.claim import Measured, Setup
 from vinecast.lab.claims.registry import CLAIMS
-from vinecast.lab.claims.run_cache import Arrays, fetch
 from vinecast.lab.claims.vinifera import beyond
 from vinecast.lab.claims.vinifera.claims import by_attributes as s2_by_attributes
 from vinecast.lab.claims.vinifera.runs import WAYS, ContentNetwork, ContentRestRun, stats_of
+from vinecast.lab.runs.run_cache import Arrays, fetch
 from vinecast.sim.scenario.content_run import ContentRun
 
 SMALL = Setup("small")

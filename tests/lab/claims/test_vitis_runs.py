@@ -10,9 +10,7 @@ import pytest
 from support.spark_tests import SPARK
 from vinecast.core.errors import InputError
 from vinecast.core.machine import NOBODY
-from vinecast.lab.claims import run_cache
 from vinecast.lab.claims.registry import CLAIMS, Setup, check_claim
-from vinecast.lab.claims.run_cache import Arrays, do, fetch, is_kept
 from vinecast.lab.claims.vitis.runs import (
     EVERY,
     Churned,
@@ -21,6 +19,8 @@ from vinecast.lab.claims.vitis.runs import (
     VitisRestRun,
     config_of,
 )
+from vinecast.lab.runs import run_cache
+from vinecast.lab.runs.run_cache import Arrays, do, fetch, is_kept
 from vinecast.systems.tman_sweep.events import TManPublication
 from vinecast.systems.tman_sweep.sweep import TManSweep
 

@@ -2,6 +2,7 @@
 
 import logging
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,22 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vinecast.core.errors import InputError
+from vinecast.core.machine import SECOND_US
 from vinecast.lab.localnet.config import NetConfig
 from vinecast.lab.localnet.messages import PublishedMuch, WorkerReport
 from vinecast.lab.localnet.overload import OverloadStep
-from vinecast.lab.localnet.tally import NetTally
+from vinecast.lab.localnet.tally import NetTally, bits_of, numbers_of
 from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.runtime.logs import KeyValueFormatter
+from vinecast.sim.measure.reduction import RunFacts
+
+PATIENCE_US = 5 * SECOND_US
 
 
-def report(
-    deliveries: list[tuple[int, int, int]] | None = None,
-    neighbours: list[tuple[int, str, int, int]] | None = None,
-    published: int = 0,
-    first: int = 0,
-    again: int = 0,
-) -> WorkerReport:
-    return WorkerReport(deliveries or [], neighbours or [], published, first, again, 0, 0, {}, 0, 0.0)
+def report(neighbours: list[tuple[int, str, int, int]] | None = None, **facts: Any) -> WorkerReport:
+    return WorkerReport(neighbours or [], RunFacts(**facts), {}, 0, 0.0)
 
 
 def network(points: list[int]) -> NetTally:
@@ -89,48 +88,49 @@ def test_who_left_is_no_neighbour() -> None:
     assert (tally.left, tally.came_back, len(tally.up)) == (2, 1, 2)
 
 
-def test_what_is_due_and_what_was_got() -> None:
-    tally = NetTally([("a",), ("a", "b"), ("a",), ("b",), ("a",)], patience_s=5)
-    for number in range(5):
-        tally.on_up(number, number, "")
-    for number in (0, 1, 2, 3):  # 4 is up but not ready: nothing is due from it
-        tally.on_ready(number)
-    tally.on_published(7, "a", 0, 100.0)
-    tally.on_report(0, report([(7, 0, 0), (7, 1, 2), (7, 1, 3), (7, 3, 1), (7, 4, 3)], published=1))
-    tally.judge(104.9)
-    assert (tally.totals.events, tally.all_arrived) == (0, False)
-    tally.judge(105.0)
-    totals = tally.totals
-    assert (totals.events, totals.due, totals.got, totals.repeated, totals.strays) == (1, 3, 2, 1, 1)
-    assert (tally.hops_mean(), totals.hops_max, tally.on_their_way) == (2.5, 3, 0)
-    assert (tally.latest[0].got, tally.latest[0].due) == (2, 3)
-
-
-def test_nothing_is_due_from_who_leaves() -> None:
+def test_events_are_judged_when_all_processes_have_told_of_their_time() -> None:
     tally = network([1, 2, 3])
-    tally.on_published(0, "t", 0, 0.0)
-    tally.on_report(0, report([(0, 0, 0), (0, 1, 1)]))
-    arrived = [tally.all_arrived]
-    tally.on_leaving(2)
-    assert [*arrived, tally.all_arrived] == [False, True]
-    tally.judge(0.0, everything=True)
-    assert (tally.totals.due, tally.totals.got) == (2, 2)
+    joined = [("t", number, 0, True) for number in range(3)]
+    tally.on_report(0, report(changes=joined, published=[(77, "t", 0, 10)], delivered=[(77, 0, 0, 10)]))
+    tally.on_report(1, report(delivered=[(77, 1, 2, 20)], upto_us=30))
+    tally.on_report(0, report(upto_us=10 + PATIENCE_US))
+    assert (tally.on_their_way, tally.all_arrived, tally.latest) == (1, False, [])
+    tally.on_report(1, report(upto_us=9 + PATIENCE_US))
+    assert tally.on_their_way == 1
+    tally.on_report(1, report(upto_us=10 + PATIENCE_US))
+    (found,) = tally.latest
+    assert (found.number, found.publisher, found.due, found.got, found.hops_mean) == (0, 0, 3, 2, 2.0)
+    assert (tally.on_their_way, tally.strays) == (0, 0)
 
 
-def test_duplication_is_copies_for_each_that_has_it() -> None:
-    tally = network([1, 2])
-    assert tally.duplication() == 0
-    tally.on_report(0, report(published=1, first=2, again=1))
-    tally.on_report(1, report(published=0, first=1, again=2))
-    assert tally.duplication() == (3 + 3) / (1 + 3)
+def test_nothing_is_due_from_who_is_gone_and_nothing_awaited_of_its_process() -> None:
+    tally = network([1, 2, 3])
+    joined = [("t", number, 0, True) for number in range(3)]
+    tally.on_report(0, report(changes=joined, published=[(77, "t", 0, 10)], upto_us=20))
+    tally.on_report(1, report(upto_us=20))
+    tally.on_killed(2, 30)
+    tally.on_ended(1)
+    tally.on_report(0, report(delivered=[(77, 0, 0, 10), (77, 1, 1, 15)], upto_us=10 + PATIENCE_US))
+    (judged,) = tally.judged
+    assert (judged.due, judged.got) == (2, 2)
+    assert numbers_of(judged.due_at) == numbers_of(judged.got_by) == {0, 1}
+    assert not tally.members[2].up
+
+
+def test_who_gets_what_it_did_not_subscribe_to_is_astray() -> None:
+    tally = NetTally([("a",), ("b",)], patience_s=5)
+    tally.on_report(0, report(published=[(7, "a", 0, 1)], delivered=[(7, 0, 0, 1), (7, 1, 1, 2)]))
+    tally.finish()
+    assert tally.strays == 1
 
 
 def test_deliveries_of_a_time_and_the_most_that_was_held() -> None:
     tally = network([1, 2])
-    for number, at_s in enumerate((1.0, 2.0, 3.0)):
-        tally.on_published(number, "t", 0, at_s)
-    tally.on_report(0, report([(0, 0, 0), (0, 1, 1), (1, 0, 0)]))
-    tally.judge(0.0, everything=True)
+    published = [(number, "t", 0, number * SECOND_US) for number in (1, 2, 3)]
+    delivered = [(1, 0, 0, SECOND_US), (1, 1, 1, SECOND_US), (2, 0, 0, 2 * SECOND_US)]
+    joined = [("t", number, 0, True) for number in range(2)]
+    tally.on_report(0, report(changes=joined, published=published, delivered=delivered))
+    tally.finish()
     assert tally.between(1.0, 3.0) == {"expected": 4, "got": 3}
     assert tally.between(3.5, 9.0) == {"expected": 0, "got": 0}
     for held in (5, 9, 7):
@@ -170,3 +170,8 @@ def test_a_line_of_the_log_stays_a_line() -> None:
         'time=1970-01-01T00:00:00.000Z level=info from=vinecast.node message="met a\\n\\u001b[2J" '
         'address=a:7000 reason="said \\"no\\"" empty=""'
     )
+
+
+def test_many_nodes_are_remembered_as_a_set_of_bits() -> None:
+    for nodes in (set(), {0}, {3, 64, 999}):
+        assert numbers_of(bits_of(nodes)) == nodes

@@ -4,11 +4,12 @@ import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.node.live import FAST, live, settled, take, until, village
-from vinecast.core.errors import InputError, OverloadedError
+from vinecast.core.errors import ClosedError, InputError, OverloadedError
 from vinecast.core.log.batch_signature import sign_events
 from vinecast.core.log.event_record import EventRecord
 from vinecast.node.api.node import Node
@@ -21,10 +22,8 @@ BOTH = pytest.mark.parametrize("sockets", [False, True], ids=["memory", "sockets
 
 def neighbours(node: Node) -> list[bytes]:
     """Everybody on its rings."""
-    driver = node._driver
-    return [
-        driver.peer_table.id_of(peer) for peer in driver.machine.rings.peers.ravel().tolist() if peer >= 0
-    ]
+    numbers = node._peer.machine.rings.peers.ravel().tolist()
+    return [node._peer.peer_table.id_of(number) for number in numbers if number >= 0]
 
 
 @BOTH
@@ -63,7 +62,7 @@ def test_what_is_read_is_what_was_published(sockets: bool) -> None:
             assert (event.topic, event.payload) == ("sports/tennis", b"15:0")
             assert event.headers == {"court": "1", "raw": b"\x00"}
             assert event.id == receipt.id
-            assert event.publisher == one._driver.peer_table.card.public
+            assert event.publisher == one._peer.peer_table.card.public
             assert (
                 event.hops == 0
             )  # the first subscriber, to whom a publisher without a subscription hands it
@@ -90,10 +89,10 @@ def test_an_event_that_overtakes_the_introduction_is_taken_all_the_same() -> Non
             readers = [node.subscribe("news") for node in found.nodes]
             await settled(found)
             one, other = found.nodes[0], found.nodes[1]
-            number = other._driver.peer_table.number_of(one.id)
-            other._driver.peer_table._number.pop(one.id)  # as if it had not been met
+            number = other._peer.peer_table.number_of(one.id)
+            other._peer.peer_table._number.pop(one.id)  # as if it had not been met
             await one.publish("news", b"1")
-            other._driver.peer_table._number[one.id] = number
+            other._peer.peer_table._number[one.id] = number
             assert [event.payload for event in await take(readers[1], 1)] == [b"1"]
 
     live(main())
@@ -238,7 +237,7 @@ def test_nodes_of_different_networks_do_not_meet() -> None:
 
 def forged(how: str, node: Node, victim: Node) -> bytes:
     """An event frame that nobody should take."""
-    publisher = node._driver.peer_table.card.public
+    publisher = node._peer.peer_table.card.public
     record = EventRecord("news", publisher, 10**6, 0, b"fake")
     liar = make_identity()
     (signed,) = sign_events(node.network if how != "network" else "another", [record], liar.sign)
@@ -256,12 +255,12 @@ def test_a_forged_event_is_never_delivered(how: str) -> None:
             liar, victim = found.nodes
             reader = await victim.subscribe("news").ready()
             await liar.subscribe("news").ready()
-            before = sum(victim._driver.counters.values())
+            before = sum(victim._peer.counters.values())
             liar._driver.transport.send(victim.id, None, forged(how, liar, victim))
-            await until(lambda: any(name.startswith("refused: ") for name in victim._driver.counters))
+            await until(lambda: any(name.startswith("refused: ") for name in victim._peer.counters))
             await liar.publish("news", b"true")
             assert [event.payload for event in await take(reader, 1)] == [b"true"]
-            assert sum(victim._driver.counters.values()) > before
+            assert sum(victim._peer.counters.values()) > before
 
     live(main())
 
@@ -273,10 +272,10 @@ def test_an_old_event_sent_again_is_not_news() -> None:
             await settled(found)
             await found.nodes[0].publish("news", b"old", durable=False)
             (old,) = await take(readers[1], 1)
-            found.nodes[1]._driver.machine.recent._seen.clear()  # as after a while
+            found.nodes[1]._peer.machine.recent._seen.clear()  # as after a while
             again = encode(EventFrame(0, ((old._signed.block, old._signed.signature.to_bytes()),)))
             found.nodes[2]._driver.transport.send(found.nodes[1].id, None, again)
-            await until(lambda: found.nodes[1]._driver.counters["refused: event replayed"] > 0)
+            await until(lambda: found.nodes[1]._peer.counters["refused: event replayed"] > 0)
             assert readers[1].waiting == 0
 
     live(main())
@@ -302,13 +301,13 @@ def test_many_topics_of_a_pattern_are_taken_up_with_one_card_a_cycle() -> None:
     async def main() -> None:
         async with village(2) as found:
             one, other = found.nodes
-            other._driver.subscribe([f"t/{i}" for i in range(300)])
-            before = one._driver.peer_table.card.version
+            other._peer.subscribe([f"t/{i}" for i in range(300)])
+            before = one._peer.peer_table.card.version
             reader = one.subscribe("t/#")
             await until(lambda: len(one.topics()) == 300)
-            assert one._driver.peer_table.card.version > before
-            await until(lambda: other._driver.is_ready("t/299"))
-            await until(lambda: other._driver.is_ready("t/299"), "the other has heard of it")
+            assert one._peer.peer_table.card.version > before
+            await until(lambda: other._peer.is_ready("t/299"))
+            await until(lambda: other._peer.is_ready("t/299"), "the other has heard of it")
             await other.publish("t/299", b"1")
             assert [event.topic for event in await take(reader, 1)] == ["t/299"]
 
@@ -324,7 +323,7 @@ def test_garbage_in_frames_is_counted_and_lived_through() -> None:
                 for _ in range(10):
                     liar._driver.transport.send(victim.id, None, os.urandom(size))
             await until(
-                lambda: sum(n for r, n in victim._driver.counters.items() if r.startswith("refused: ")) >= 40
+                lambda: sum(n for r, n in victim._peer.counters.items() if r.startswith("refused: ")) >= 40
             )
             await liar.publish("news", b"still there")
             assert [event.payload for event in await take(reader, 1)] == [b"still there"]
@@ -341,6 +340,9 @@ def test_bad_input_is_one_sentence() -> None:
                     node.subscribe(topic)
                 with pytest.raises(InputError):
                     await node.publish(topic, b"")
+                async with asyncio.timeout(5):
+                    with pytest.raises(InputError):
+                        await node.caught_up(topic)
             with pytest.raises(InputError):
                 await node.publish("news", bytes(1 << 20))
             good, bad = await asyncio.gather(
@@ -348,7 +350,7 @@ def test_bad_input_is_one_sentence() -> None:
             )
             assert isinstance(bad, InputError)  # one that cannot be signed does not spoil the batch
             assert not isinstance(good, BaseException)
-            assert node._driver.peer_table.topics_of(ME) == ()
+            assert node._peer.peer_table.topics_of(ME) == ()
 
     live(main())
     with pytest.raises(InputError):
@@ -357,3 +359,62 @@ def test_bad_input_is_one_sentence() -> None:
         Node(listen="0.0.0.0:7000")
     with pytest.raises(InputError, match="started"):
         Node().topics()
+
+
+def test_whoever_reads_a_topic_that_is_left_comes_to_an_end() -> None:
+    async def main() -> None:
+        async with village(1) as found:
+            (node,) = found.nodes
+            readers = [node.subscribe("news") for _ in range(2)]
+            await node.publish("news", b"last")
+
+            async def read() -> list[bytes]:
+                return [event.payload async for event in readers[1]]
+
+            waiting = asyncio.create_task(read())
+            await until(lambda: readers[0].waiting > 0)
+            await node.unsubscribe("news")
+            assert [event.payload async for event in readers[0]] == [b"last"]
+            assert await waiting == [b"last"]
+            assert node.topics() == []
+
+    live(main())
+
+
+def test_nobody_waits_for_a_node_that_is_closed() -> None:
+    async def main() -> None:
+        async with village(2) as found:
+            one, other = found.nodes
+            reader = await one.subscribe("news").ready()
+            alone = one.subscribe("nobody's")
+            await other.subscribe("news").ready()
+            await one.close()
+            async with asyncio.timeout(10):
+                await reader.ready()  # it was
+                with pytest.raises(ClosedError):
+                    await alone.ready()
+                with pytest.raises(ClosedError):  # nobody knows whether it had
+                    await one.caught_up("news")
+                assert [event async for event in reader] == []
+
+    live(main())
+
+
+def test_what_comes_before_an_event_that_is_refused_is_published() -> None:
+    """Also where the stream is asked for first."""
+
+    async def main() -> None:
+        async with village(2) as found:
+            one, other = found.nodes
+            await settled(found)
+            await until(lambda: len(one.peers()) == 1)
+            for durable in (True, False):
+                reader = await other.subscribe(f"news/{durable}", "earliest" if durable else "now").ready()
+                payloads = [b"%d" % n for n in range(600)]
+                refused: list[Any] = [*payloads, 7, b"never"]
+                with pytest.raises(InputError):
+                    await one.publish_all(f"news/{durable}", refused, durable=durable)
+                got = [event.payload for event in await take(reader, 512)]
+                assert got == payloads[:512]  # by the handful
+
+    live(main())

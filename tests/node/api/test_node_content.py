@@ -1,31 +1,25 @@
 """Content on live nodes: schemas that others find, events that match and no others, also when replayed."""
 
 import re
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.content import SCHEMA, parse_filter
+from support.content import SCHEMA
 from support.node.live import live, settled, take, until, village
 from support.paths import DOCS
-from vinecast.core.content.filters import FilterSet, everything
+from vinecast.core.content.filters import everything
 from vinecast.core.content.filters_index import INDEXED_FROM
 from vinecast.core.content.filters_text import parse_filter_set
 from vinecast.core.content.names import SCHEMA as HEADER
 from vinecast.core.content.names import digest_of
 from vinecast.core.content.schemas import Attribute, Schema
 from vinecast.core.content.schemas_text import parse_schema
-from vinecast.core.draws import below, stream
 from vinecast.core.errors import InputError
-from vinecast.core.log.batch_signature import SignedEvent
-from vinecast.core.log.event_record import EventRecord
-from vinecast.node.api import content
-from vinecast.node.api.content import ANOTHER_SCHEMA, NOT_ALLOWED, SchemaDesk, as_plain, read_values
 from vinecast.node.api.node import Node
 from vinecast.node.api.subscription import Event
 from vinecast.node.api.sync import SyncNode
+from vinecast.peer.content import ANOTHER_SCHEMA, NOT_ALLOWED
 
 CHEAP = 'price < 10 and order = "buy"'
 
@@ -36,17 +30,6 @@ def order(price: float, order: str = "buy", count: int = 1) -> dict[str, object]
 
 def prices(events: list[Event]) -> list[float]:
     return sorted(float(event.values["price"]) for event in events)
-
-
-def signed(number: int, payload: bytes, headers: dict[str, str | bytes]) -> SignedEvent:
-    record = EventRecord("stocks", bytes(32), number, 0, payload, headers)
-    return SignedEvent(record, b"", number.to_bytes(36, "big"), None)  # type: ignore[arg-type]
-
-
-def events_of(schema: Schema, *values: dict[str, object]) -> Iterator[SignedEvent]:
-    for number, (payload, headers) in enumerate(as_plain(schema, values, None)[1]):
-        assert isinstance(payload, bytes)
-        yield signed(number, payload, dict(headers or {}))
 
 
 # Between nodes
@@ -80,10 +63,10 @@ def test_schemas_are_found_by_others_over_sockets() -> None:
     async def main() -> None:
         async with village(3, sockets=True) as found:
             owner, other = found.nodes[0], found.nodes[2]
-            await until(lambda: len(other._driver.peer_table.known()) == 2, "everybody known")
+            await until(lambda: len(other._peer.peer_table.known()) == 2, "everybody known")
             await owner.schemas.create(SCHEMA, "orders of a day")
             await owner.names.create("plain")
-            key = owner._driver.peer_table.card.public
+            key = owner._peer.peer_table.card.public
             schema = await other.schemas.find("stocks", key)
             assert schema == SCHEMA == await owner.schemas.find("stocks")
             with pytest.raises(InputError, match="the topic 'plain' has no schema"):
@@ -95,7 +78,7 @@ def test_schemas_are_found_by_others_over_sockets() -> None:
                 fork.descriptor.metadata["schema"]
                 == (await other.names.show("mine/stocks")).told["metadata"]["schema"]
             )
-            mine = await owner.schemas.find("mine/stocks", other._driver.peer_table.card.public)
+            mine = await owner.schemas.find("mine/stocks", other._peer.peer_table.card.public)
             assert (mine.name, mine.attributes) == ("mine/stocks", SCHEMA.attributes)
             async with other.subscribe(schema, filter=CHEAP) as cheap:
                 await until(lambda: "stocks" in owner.known_topics(), "the publisher knows the subscriber")
@@ -125,7 +108,7 @@ def test_a_replay_is_filtered_and_a_consumer_goes_on(tmp_path: Path) -> None:
             (other,) = found.nodes
             node = await found.add(folder=tmp_path)
             identity = node._identity
-            await until(lambda: bool(node._driver.peer_table.known()), "they have met")
+            await until(lambda: bool(node._peer.peer_table.known()), "they have met")
             await other.publish_all(SCHEMA, [order(n % 20, count=n % 100) for n in range(600)])
             filter_like = "price = 3 and count < 50"
             expected = [3 + 20 * n for n in range(30) if (3 + 20 * n) % 100 < 50]
@@ -205,50 +188,7 @@ def test_without_await() -> None:
         assert reader.next(30).values == order(3)
 
 
-# At one desk
-
-
-def wants(desk: SchemaDesk, events: list[SignedEvent], filter_sets: list[FilterSet]) -> list[list[int]]:
-    """For each event, the places of those interests that want it."""
-    wanted = [desk.add(filter_set) for filter_set in filter_sets]
-    found = [[place for place, one in enumerate(wanted) if one.has(event)] for event in events]
-    for one in wanted:
-        one.close()
-        one.close()
-    assert (len(desk), desk.filters) == (0, 0)
-    return found
-
-
-def test_few_filters_and_many_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    schema = parse_schema("s", "x integer 0..99, word string")
-    key = stream(1, 0, 0, 0)
-    filter_sets = [
-        parse_filter_set(
-            schema, f'x between {low} and {low + below(key, n, 40)} and word >= "long-word-{n % 7}"'
-        )
-        for n in range(3 * INDEXED_FROM)
-        for low in (below(key, n + 1000, 60),)
-    ]
-    events = list(
-        events_of(schema, *({"x": below(key, n, 100), "word": f"long-word-{n % 9}"} for n in range(50)))
-    )
-    expected = [
-        [
-            place
-            for place, one in enumerate(filter_sets)
-            if one.matches(schema.event(read_values(event.record.payload)))
-        ]
-        for event in events
-    ]
-    monkeypatch.setattr(content, "when_compiled", lambda then: None)
-    slow = SchemaDesk(schema, Counter())
-    assert wants(slow, events, filter_sets) == expected
-    assert slow._index is None
-    monkeypatch.setattr(content, "when_compiled", lambda then: then())
-    fast = SchemaDesk(schema, Counter())
-    assert wants(fast, events, filter_sets) == expected
-    assert fast._index is not None
-    assert wants(fast, events, filter_sets[:5]) == [[n for n in row if n < 5] for row in expected]
+# At its desks
 
 
 def test_the_index_is_made_beside_the_loop() -> None:
@@ -256,8 +196,7 @@ def test_the_index_is_made_beside_the_loop() -> None:
         async with village(1) as found:
             (node,) = found.nodes
             readers = [node.subscribe(SCHEMA, filter=f"count = {n}") for n in range(INDEXED_FROM)]
-            assert node._contents is not None
-            (desk,) = node._contents._desks.values()
+            (desk,) = node._peer.subscriptions._desks.values()
             await node.publish(SCHEMA, order(1, count=3))
             await until(lambda: desk._index is not None, "the index is there")
             await node.publish(SCHEMA, order(2, count=3))
@@ -270,25 +209,6 @@ def test_the_index_is_made_beside_the_loop() -> None:
     live(main())
 
 
-def test_a_desk_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "FILTERS_MAX", 3)
-    desk = SchemaDesk(SCHEMA, Counter())
-    desk.add(parse_filter_set(SCHEMA, "count = 1 or count = 2"))
-    with pytest.raises(InputError, match="at most 3 filters over stocks"):
-        desk.add(parse_filter_set(SCHEMA, "count = 1 or count = 2"))
-    desk.add(FilterSet(SCHEMA, (parse_filter(SCHEMA, "count = 5"),)))
-    assert desk.filters == 3
-
-
-def test_an_event_is_looked_at_once() -> None:
-    counters: Counter[str] = Counter()
-    desk = SchemaDesk(SCHEMA, counters)
-    wanted = [desk.add(FilterSet(SCHEMA, (everything(SCHEMA),))) for _ in range(5)]
-    odd = signed(1, b"{}", {HEADER: "another"})
-    assert not any(one.has(odd) for one in wanted)
-    assert counters[ANOTHER_SCHEMA] == 1
-
-
 def test_a_node_forgets_desks_that_nobody_uses() -> None:
     async def main() -> None:
         async with village(1) as found:
@@ -296,8 +216,7 @@ def test_a_node_forgets_desks_that_nobody_uses() -> None:
             for n in range(5):
                 schema = Schema(f"s{n}", SCHEMA.attributes)
                 async with node.subscribe(schema):
-                    assert node._contents is not None
-                    assert len(node._contents._desks) == 1
+                    assert len(node._peer.subscriptions._desks) == 1
 
     live(main())
 

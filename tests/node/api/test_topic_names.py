@@ -15,14 +15,14 @@ from vinecast.protocols.kademlia import KademliaStore
 
 
 def key_of(node: Node) -> bytes:
-    return node._driver.peer_table.card.public
+    return node._peer.peer_table.card.public
 
 
 def test_a_topic_is_found_by_others_and_has_a_history() -> None:
     async def main() -> None:
         async with village(4) as found:
             owner, other = found.nodes[0], found.nodes[3]
-            await until(lambda: len(other._driver.peer_table.known()) == 3, "everybody known")
+            await until(lambda: len(other._peer.peer_table.known()) == 3, "everybody known")
             created = await owner.names.create("sports", {"about": "scores"})
             await owner.names.create("sports/tennis")
             seen = await other.names.show("sports", key_of(owner))
@@ -69,7 +69,7 @@ def test_a_node_remembers_and_renews_its_topics(tmp_path: Path) -> None:
             (other,) = found.nodes
             node = await found.add(folder=tmp_path)
             identity = node._identity
-            await until(lambda: bool(node._driver.peer_table.known()), "they have met")
+            await until(lambda: bool(node._peer.peer_table.known()), "they have met")
             created = await node.names.create("sports", {"about": "scores"})
             await node.close()
             found.nodes.remove(node)
@@ -100,7 +100,7 @@ def test_a_topic_is_handed_on() -> None:
         async with village(3, sockets=True) as found:
             old, new, witness = found.nodes
             await until(
-                lambda: all(len(n._driver.peer_table.known()) == 2 for n in found.nodes), "everybody known"
+                lambda: all(len(n._peer.peer_table.known()) == 2 for n in found.nodes), "everybody known"
             )
             key = key_of(old)
             first = await old.names.create("sports", {"about": "scores"})
@@ -160,7 +160,7 @@ def test_a_promise_is_renewed_until_it_is_taken_up() -> None:
     async def main() -> None:
         async with village(2) as found:
             old, new = found.nodes
-            await until(lambda: all(n._driver.peer_table.known() for n in found.nodes), "they have met")
+            await until(lambda: all(n._peer.peer_table.known() for n in found.nodes), "they have met")
             key = key_of(old)
             await old.names.create("sports")
             promised = await old.names.hand_on("sports", key_of(new))
@@ -186,7 +186,7 @@ def test_a_promise_is_renewed_until_it_is_taken_up() -> None:
 
 
 def refused(node: Node) -> int:
-    return node._driver.counters["kademlia.refused_older"]
+    return node._peer.counters["kademlia.refused_older"]
 
 
 def have_refused(node: Node, before: int) -> bool:
@@ -195,7 +195,7 @@ def have_refused(node: Node, before: int) -> bool:
 
 def spread(node: Node, record: NameRecord) -> None:
     """Send a record to all that a node has connections to."""
-    streams, value = node._driver.streams, encode_name(record)
+    streams, value = node._peer.streams, encode_name(record)
     streams.table.carry_out(
-        Send(peer, KademliaStore(1, record.key, value, 1 << 40)) for peer in node._driver.connected()
+        Send(peer, KademliaStore(1, record.key, value, 1 << 40)) for peer in node._peer.connected()
     )

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from support.node.stream_store import with_store
 from support.stream_events import chain, event
+from vinecast.core.errors import InputError
 from vinecast.core.log.retention import Retention
 from vinecast.core.log.stream_buffer import size_of
 from vinecast.core.log.streams import StreamState
@@ -107,3 +109,22 @@ def test_memory_is_bounded() -> None:
         assert streams.size == sum(size_of(one.signed) for one in streams.after("t", 0, 9)) > 0
 
     asyncio.run(main())
+
+
+def test_retention_goes_on_when_the_file_can_be_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def use(store: StreamStore) -> None:
+        store.keep(chain(3), NOW)
+        await store.durable()
+        retainer = Retainer(store, lambda topic: Retention(events=1), lambda: NOW)
+
+        def fail() -> list[str]:
+            raise InputError("the disk cannot be read")
+
+        monkeypatch.setattr(store._reader, "topics", fail)
+        assert await retainer.round() == 0
+        monkeypatch.undo()
+        assert await retainer.round() == 2
+
+    with_store(tmp_path, use)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.node.stream_store import NEVER_ALONE, NODE, NOW, OTHER, look, with_store
-from support.stream_events import chain
+from support.stream_events import chain, event
 from vinecast.core.errors import InputError
 from vinecast.core.log.streams import EMPTY, StreamState
 from vinecast.node.storage.streams_file import FILE_NAME, KIND
@@ -85,6 +85,24 @@ def test_a_flipped_bit_in_an_event_is_found(tmp_path: Path) -> None:
     file.write_bytes(whole[:at] + b"\x01" + whole[at + 1 :])
     with pytest.raises(InputError, match="is damaged; it was left as it is"):
         with_store(tmp_path, read_all)
+
+
+def test_what_is_damaged_is_sent_to_nobody_and_all_else_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    events = chain(300, say=bytes(100))
+    file = filled(tmp_path)
+    whole = file.read_bytes()
+    at = whole.index(b"payload" + bytes([0x58, 100])) + 50
+    file.write_bytes(whole[:at] + b"\x01" + whole[at + 1 :])
+
+    async def read(store: StreamStore) -> None:
+        there = [signed for signed in events if store.get(signed.cid) == signed]
+        assert len(there) == 299
+        assert [one.signed for one in store.in_order("t", (0, b""), 999)] == there
+
+    with_store(tmp_path, read)
+    assert len([line for line in caplog.messages if "is damaged in" in line]) == 1
 
 
 def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
@@ -192,3 +210,38 @@ except InputError as error:
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     assert said.startswith("InputError: the store ")
     assert with_store(tmp_path, look) == EMPTY  # with room again, it is as if nothing had been
+
+
+# A file that cannot be read for a while
+
+
+def test_of_an_event_all_is_noted_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, lacked = (chain(1, say=say)[0] for say in (b"1", b"2", b"3"))
+    merge, other = event(lacked, second, say=b"4"), event(first, say=b"5")
+
+    async def use(store: StreamStore) -> None:
+        store.keep([first], NOW)
+        await store.durable()
+        reader = store._reader
+        locate = reader.locate
+
+        def fail(cid: bytes) -> tuple[int, int]:
+            if cid == second.cid:
+                raise InputError("the disk cannot be read")
+            return locate(cid)
+
+        monkeypatch.setattr(reader, "locate", fail)
+        with pytest.raises(InputError):
+            store.keep([other, merge], NOW)
+        assert store.position_of(other.cid) == 2
+        assert store.position_of(merge.cid) == 0
+        assert not store._writer.noted.lacking
+        await asyncio.wait_for(store.durable(), 10)
+        monkeypatch.undo()
+        store.keep([second, merge], NOW)
+        assert [one.position for one in store.after("t", 0, 9)] == [1, 2, 3, 4]
+        assert list(store._writer.noted.lacking.values()) == [[4]]
+        await store.durable()
+        assert set(store.state("t").heads) == {other.cid, merge.cid}
+
+    with_store(tmp_path, use)

@@ -264,14 +264,15 @@ def test_the_queue_of_a_dial_is_bounded(world: World) -> None:
     world.run(main)
 
 
-def test_frames_beyond_the_limit_are_the_callers_fault(world: World) -> None:
+def test_frames_beyond_the_limit_are_turned_away_and_counted(world: World) -> None:
     async def main() -> None:
         one, other = await world.pair(frame_bytes_max=2000)
-        for address in (other.address, None):
-            with pytest.raises(InputError, match="larger than frame_bytes_max"):
-                one.transport.send(other.id, address, bytes(2001))
-        with pytest.raises(InputError, match="larger than frame_bytes_max"):
-            one.transport.send(bytes(32), other.address, bytes(2001))
+        assert not one.transport.send(other.id, other.address, bytes(2001))
+        assert not one.transport.send(other.id, None, bytes(2001))
+        assert not one.transport.send(bytes(32), other.address, bytes(2001))
+        assert one.transport.counters["dropped: frame too large"] == 3
+        assert one.send(other, bytes(2000))
+        await other.until(lambda: list(map(len, other.frames)) == [2000])
 
     world.run(main)
 

@@ -124,6 +124,25 @@ def test_what_was_given_up_is_not_looked_for_again_until_that_is_forgotten() -> 
     assert kept(net) == {ghost.cid, event(9, ghost).cid}
 
 
+def test_what_follows_from_what_was_given_up_is_not_fetched_again_and_again() -> None:
+    """Peer 1 does without what its events follow, the others cannot; it tells of them in every period."""
+    net = Net(3)
+    ghost = event(7)
+    events = chain(20, ghost)
+    net[1].disk.set_floor(TOPIC, events[0].record.height)
+    net[1].repair.topics[TOPIC].stored_floor = events[0].record.height
+    net.give(1, events)
+    assert len(kept(net, 1)) == 20
+    net.run(15)
+    begun = len(wanted(net))
+    assert begun > 20
+    net.run(12)
+    assert len(wanted(net)) == begun
+    net.take(0, ghost, sender=2)
+    net.run(4)
+    assert kept(net) == {ghost.cid, *kept(net, 1)}
+
+
 def test_an_event_that_waits_is_asked_for_by_nobody() -> None:
     net = Net(3)
     events = chain(3)

@@ -157,14 +157,14 @@ def test_a_live_node_finds_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
         async with village(2, sockets=True, config=config) as found:
             provider, reader = found.nodes
             for way in ("_neighbours", "_meet"):  # of all that it could tell of its stream itself
-                monkeypatch.setattr(provider._driver.streams.repair, way, lambda *_: [])
+                monkeypatch.setattr(provider._peer.streams.repair, way, lambda *_: [])
             said = await provider.publish_all("news", [b"one", b"two"])
-            table = provider._driver.streams.replicas
+            table = provider._peer.streams.replicas
             await until(lambda: table.table is not None and bool(table.table.own), "it is provided")
             assert table.table is not None
             assert [operation for operation, _ in table.table.own] == [Operation.PROVIDE]
             reading = reader.subscribe("news", "earliest")
-            await until(lambda: reader._driver.streams.repair.topics["news"].opened, "nobody told of it")
+            await until(lambda: reader._peer.streams.repair.topics["news"].opened, "nobody told of it")
             assert reader.log("news") == []
             sender = await Attacker("test").connect(reader.address)
             await sender.shake_hands()
@@ -173,7 +173,7 @@ def test_a_live_node_finds_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
                 "news", sender.identity.public, 1, 0, b"three", parents=(said[1].cid,), height=3
             )
             (third,) = sign_events("test", [record], sender.identity.sign)
-            await until(lambda: reader._driver.peer_table.number_of(sender.identity.id) > 0, "they have met")
+            await until(lambda: reader._peer.peer_table.number_of(sender.identity.id) > 0, "they have met")
             await sender.send(
                 wire.encode_stream(wire.CarriedEvents(1, False, ((third.block, third.signature.to_bytes()),)))
             )
@@ -190,7 +190,7 @@ def test_who_leaves_a_stream_provides_it_no_longer() -> None:
             (node,) = found.nodes
             reading = node.subscribe("news")
             await node.publish("news", b"one")
-            replicas = node._driver.streams.replicas
+            replicas = node._peer.streams.replicas
             await until(lambda: replicas.table is not None and bool(replicas.table.own), "it is provided")
             await reading.close()
             assert replicas.table is not None

@@ -109,10 +109,7 @@ async def settled(found: Village) -> None:
 
     def complete() -> bool:
         return all(
-            node._driver.is_ready(topic)
-            for node in found.nodes
-            for topic in node.topics()
-            if truth[topic] > 1
+            node._peer.is_ready(topic) for node in found.nodes for topic in node.topics() if truth[topic] > 1
         )
 
     await until(complete, "all rings complete")

@@ -1,6 +1,7 @@
 """A small world of transports for tests: the same tests over TLS (on both loops) and over memory."""
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -10,7 +11,7 @@ from vinecast.node.runtime.loop import run
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.node.transport.connection import Connection
 from vinecast.node.transport.connection_transport import ConnectionTransport
-from vinecast.node.transport.interface import PeerFacts, TransportConfig
+from vinecast.node.transport.interface import PeerFacts, SessionDraws, TransportConfig
 from vinecast.node.transport.memory_transport import MemoryNetwork, MemoryTransport
 from vinecast.node.transport.tls import contexts
 from vinecast.node.transport.tls_transport import TlsTransport
@@ -19,6 +20,7 @@ from vinecast.peer.identity import Identity, NodeId
 from vinecast.peer.wire.frames import FrameKind, Splitter, control
 from vinecast.peer.wire.handshake import DEFAULT_SYSTEM, Handshake
 
+DRAWS = SessionDraws(lambda: 1.0, lambda: os.urandom(8))
 KINDS = ("memory", "TLS", "TLS on plain asyncio")
 PATIENCE_S = 30.0
 """How long a test waits before it fails; none waits so long when all is well."""
@@ -179,13 +181,13 @@ class World:
         """A started transport."""
         identity = identity or make_identity()
         limits = replace(TransportConfig(close_s=1.0), **config)
-        told: dict[str, Any] = {"system": system, "versions": versions, "jitter": lambda: 1.0}
+        told: dict[str, Any] = {"system": system, "versions": versions}
         transport: ConnectionTransport
         if self.kind == "memory":
             transport = MemoryTransport(self.memory, identity, listen, network, limits, **told)
         else:
             place = listen or Address("127.0.0.1", 0)
-            transport = TlsTransport(identity, place, network, limits, **told)
+            transport = TlsTransport(identity, place, network, DRAWS, limits, **told)
         node = Node(transport, limits)
         node.address = await transport.start(node)
         self._nodes.append(node)

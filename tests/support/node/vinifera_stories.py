@@ -154,24 +154,24 @@ class Trial:
 
 
 def machine_of(node: Node) -> Any:
-    return node._driver.machine
+    return node._peer.machine
 
 
 def near(node: Node) -> list[bytes]:
     """Whom a node counts on."""
-    return [node._driver.peer_table.id_of(peer) for peer in machine_of(node).neighbours()]
+    return [node._peer.peer_table.id_of(peer) for peer in machine_of(node).neighbours()]
 
 
 def is_in_order(nodes: Sequence[Node]) -> bool:
     """Whether everybody knows who is next on the circle, and where."""
-    around = sorted(nodes, key=lambda node: int(node._driver.peer_table.profiles.place[ME]))
+    around = sorted(nodes, key=lambda node: int(node._peer.peer_table.profiles.place[ME]))
     for before, node, after in zip(around[-1:] + around[:-1], around, around[1:] + around[:1], strict=True):
-        peer_table = node._driver.peer_table
+        peer_table = node._peer.peer_table
         for other in (before, after):
             number = peer_table.number_of(other.id)
             if other is not node and (
                 number not in machine_of(node).ring()
-                or peer_table.profiles.place[number] != other._driver.peer_table.profiles.place[ME]
+                or peer_table.profiles.place[number] != other._peer.peer_table.profiles.place[ME]
             ):
                 return False
     return True
@@ -183,4 +183,4 @@ def prices(read: list[Event]) -> list[float]:
 
 def filters_of(node: Node) -> list[str]:
     """The filters on a node's card."""
-    return [name for name in node._driver.peer_table.names_of(ME) if name.startswith("#")]
+    return [name for name in node._peer.peer_table.names_of(ME) if name.startswith("#")]

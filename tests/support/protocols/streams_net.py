@@ -5,9 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from vinecast.core.errors import RemoteError
 from vinecast.core.events import Blame, Count, Event, Received, Send, SetTimer, Start, TimerFired
-from vinecast.core.log.batch_signature import SignedEvent, sign_events
-from vinecast.core.log.event_record import EventRecord
+from vinecast.core.log.batch_signature import SignatureChecker, SignedEvent, sign_events
+from vinecast.core.log.blocks import cid_of
+from vinecast.core.log.event_record import EventRecord, decode
 from vinecast.core.log.memory import MemoryStreams
 from vinecast.core.log.streams import Keep, Kept, SetFloor
 from vinecast.protocols.streams import (
@@ -22,9 +24,10 @@ from vinecast.protocols.streams import (
     StreamsConfig,
     StreamWant,
 )
-from vinecast.systems.durable.simulated import NETWORK, cheap_sign, public_key
+from vinecast.sim.peers.keys import KeyRing
 
-TOPIC = "a/topic"
+NETWORK, TOPIC = "simulated", "a/topic"
+KEYS = KeyRing(0)
 SECOND = 1_000_000
 CONFIG = StreamsConfig(period_s=1.0, answer_s=0.25)
 
@@ -39,16 +42,17 @@ def event(
 ) -> SignedEvent:
     """An event that follows these, at the right height unless told otherwise."""
     right = 1 + max((parent.record.height for parent in parents), default=0)
+    own = KEYS.identity(author)
     record = EventRecord(
         topic,
-        public_key(author),
+        own.public,
         number,
         0,
         number.to_bytes(8, "big") + bytes(size - 8),
         parents=tuple(parent.cid for parent in parents),
         height=right if height is None else height,
     )
-    return sign_events(NETWORK, [record], cheap_sign(public_key(author)))[0]
+    return sign_events(NETWORK, [record], own.sign)[0]
 
 
 def chain(count: int, *parents: SignedEvent, first: int = 1, **rest: Any) -> list[SignedEvent]:
@@ -57,6 +61,23 @@ def chain(count: int, *parents: SignedEvent, first: int = 1, **rest: Any) -> lis
     for number in range(first, first + count):
         events.append(event(number, *(events[-1:] or parents), **rest))
     return events
+
+
+class FormChecker:
+    """Says what is wrong with an event that another node sent, where messages are objects."""
+
+    def __init__(self) -> None:
+        self._signatures = SignatureChecker(KEYS.verify, NETWORK)
+
+    def __call__(self, signed: SignedEvent) -> str:
+        if cid_of(signed.block) != signed.cid:
+            return "wrong bytes"
+        try:
+            if decode(signed.block) != signed.record:
+                return "wrong record"
+        except RemoteError as error:
+            return str(error)
+        return "" if self._signatures.holds(signed) else "forged event"
 
 
 class Peer:

@@ -16,12 +16,12 @@ from support.systems.conformance_systems import POLDERCAST, SYSTEMS
 from vinecast.core.events import Publish, Subscribe, Unsubscribe
 from vinecast.core.log.batch_signature import event_number
 from vinecast.core.machine import NOBODY
-from vinecast.core.trace import TraceKind
+from vinecast.core.trace import NamedRecord, TraceKind
 from vinecast.node.api.node import Node
 from vinecast.node.api.subscription import Subscription
 from vinecast.node.runtime.config import NodeConfig
-from vinecast.node.runtime.driver import Driver
 from vinecast.peer.identity import Identity
+from vinecast.peer.peer import Peer
 from vinecast.peer.streams.replicas import replica_key
 from vinecast.protocols.kademlia import point_of
 from vinecast.protocols.order_ring import next_hop
@@ -58,6 +58,8 @@ class LiveTrial(AnyTrial):
         self._publishing: list[Coroutine[Any, Any, None]] = []
         self._under_way: dict[int, Dropped] = {}
         """Number of an event in the machines → what to say if it is dropped."""
+        self._records: list[NamedRecord] = []
+        """What all nodes left in their traces."""
         self._unwanted = 0
         self._do(self._begin())
 
@@ -67,7 +69,9 @@ class LiveTrial(AnyTrial):
     async def _begin(self) -> None:
         for node, wants in enumerate(self.wants):
             key = hashlib.sha256(f"{self.seed}/{node}".encode()).digest()
-            await self._village.add(identity=Identity(key))
+            made = self._village.make(identity=Identity(key))
+            made.trace_to(self._records.extend)
+            self._village.nodes.append(await made.start())
             for topic in wants:
                 self._read(node, topic)
 
@@ -135,7 +139,7 @@ class LiveTrial(AnyTrial):
             pass  # whoever checks will see what is missing
         for _ in range(cycles):  # for copies and strays
             await asyncio.gather(*(node._driver.next_cycle() for node in self._village.nodes))
-        for record in [record for node in self._village.nodes for record in node._driver.trace]:
+        for record in self._records:
             if record.kind == TraceKind.DROPPED and record.event in self._under_way:
                 self.dropped.append(self._under_way.pop(record.event)._replace(reason=record.reason))
 
@@ -159,24 +163,25 @@ class LiveTrial(AnyTrial):
 
     def _knows_the_truth(self, node: Node) -> bool:
         """Whether what a node believes of those in its views is so."""
-        peer_table = node._driver.peer_table
+        peer_table = node._peer.peer_table
         truth = {other.id: tuple(other.topics()) for other in self._village.nodes}
-        peers = node._driver.system.router.in_use() - {ME}
+        peers = node._peer.system.router.in_use() - {ME}
         return all(peer_table.topics_of(peer) == truth[peer_table.id_of(peer)] for peer in peers)
 
     def _is_complete(self, topic: int) -> bool:
         """Whether all subscribers of a topic have their true neighbours on its ring."""
-        nodes = [self._village.nodes[n]._driver for n in self.subscribers(topic)]
-        nodes.sort(key=lambda driver: driver.peer_table.me)
+        nodes = [self._village.nodes[n]._peer for n in self.subscribers(topic)]
+        nodes.sort(key=lambda peer: peer.peer_table.me)
         if len(nodes) < 2:
             return True
+        now_us = self._village.nodes[0]._driver.clock.now_us()
         around = zip(nodes, nodes[1:] + nodes[:1], nodes[-1:] + nodes[:-1], strict=True)
         for one, higher, lower in around:
             number = one.peer_table.topics.number_of(named(topic))
             row = one.machine._rows.get(number) if number is not None else None
             if row is None:
                 return False
-            ring = one.machine.rings.carriers(row, one._clock.now_us())
+            ring = one.machine.rings.carriers(row, now_us)
             found = [
                 one.peer_table.id_of(int(ring[place])) for place in (0, ring.size // 2) if ring[place] >= 0
             ]
@@ -187,7 +192,7 @@ class LiveTrial(AnyTrial):
     # Judging.
 
     def _count_unwanted(self) -> int:
-        return sum(node._driver.counters[UNWANTED] for node in self._village.nodes)
+        return sum(node._peer.counters[UNWANTED] for node in self._village.nodes)
 
     def check_no_relays(self, events: Iterable[int]) -> None:
         """No event went to somebody who is not interested, since all had settled."""
@@ -195,8 +200,8 @@ class LiveTrial(AnyTrial):
 
     def check_views(self) -> None:
         for node in self._village.nodes:
-            known = set(node._driver.peer_table.known())
-            for view in self.system.views(node._driver.machine):
+            known = set(node._peer.peer_table.known())
+            for view in self.system.views(node._peer.machine):
                 assert ME not in view
                 assert len(set(view)) == len(view)
                 assert set(view) <= known
@@ -211,14 +216,14 @@ class LiveTrialOfTrees(LiveTrial):
     def _is_complete(self, topic: int) -> bool:
         """Whether all ways lead to the node that is nearest to a topic's key, the tree has all subscribers
         and nobody it does not need, and its links agree at both ends."""
-        drivers = {node.id: node._driver for node in self._village.nodes}
+        peers = {node.id: node._peer for node in self._village.nodes}
         point = point_of(replica_key(self._village.network, named(topic)))
-        nearest = min(drivers, key=lambda peer: int.from_bytes(peer[:8], "big") ^ point)
-        ends = {me for me, one in drivers.items() if one.machine.kademlia.next_hop(point) == ME}
+        nearest = min(peers, key=lambda me: int.from_bytes(me[:8], "big") ^ point)
+        ends = {me for me, one in peers.items() if one.machine.kademlia.next_hop(point) == ME}
         if ends != {nearest}:
             return False
         links, wanted = {}, {self._village.nodes[n].id for n in self.subscribers(topic)}
-        for me, one in drivers.items():
+        for me, one in peers.items():
             number, tree = one.peer_table.topics.number_of(named(topic)), one.machine.tree
             branch = tree.branches.get(number)
             if branch is None or number in (*tree.asking, *tree.searches, *tree.stranded):
@@ -240,10 +245,10 @@ class LiveTrialOfClusters(LiveTrial):
 
     def _is_complete(self, topic: int) -> bool:
         """Whether an event of any node would reach all subscribers, the way that links lead now."""
-        drivers = {node.id: node._driver for node in self._village.nodes}
+        peers = {node.id: node._peer for node in self._village.nodes}
         wanted = {self._village.nodes[n].id for n in self.subscribers(topic)}
-        ways = {me: self._ways(one, topic) for me, one in drivers.items()}
-        for begin in drivers:
+        ways = {me: self._ways(one, topic) for me, one in peers.items()}
+        for begin in peers:
             reached, waiting = {begin}, [begin]
             while waiting:
                 more = ways[waiting.pop()] - reached
@@ -251,40 +256,40 @@ class LiveTrialOfClusters(LiveTrial):
                 waiting += more
             if not wanted <= reached:
                 return False
-        return all(drivers[me].is_ready(named(topic)) for me in wanted if len(wanted) > 1)
+        return all(peers[me].is_ready(named(topic)) for me in wanted if len(wanted) > 1)
 
-    def _ways(self, driver: Driver, topic: int) -> set[bytes]:
+    def _ways(self, node: Peer, topic: int) -> set[bytes]:
         """Whom a node would tell of an event."""
-        number = driver.peer_table.topics.take(named(topic))
+        number = node.peer_table.topics.take(named(topic))
         assert number is not None
         try:
-            return {driver.peer_table.id_of(peer) for peer in driver.machine.ways(number)}
+            return {node.peer_table.id_of(peer) for peer in node.machine.ways(number)}
         finally:
-            driver.peer_table.topics.leave(number)
+            node.peer_table.topics.leave(number)
 
 
 class LiveTrialOfContent(LiveTrialOfClusters):
     """A population of live nodes whose system routes by content, of which topics are the simplest."""
 
-    def _ways(self, driver: Driver, topic: int) -> set[bytes]:
+    def _ways(self, node: Peer, topic: int) -> set[bytes]:
         """Whom a node would send an event: one on the way to the owner of its place, and who asked for it."""
-        machine, number = driver.machine, driver.peer_table.topics.take(named(topic))
+        machine, number = node.machine, node.peer_table.topics.take(named(topic))
         assert number is not None
         try:
             (span,) = machine.filters.spans(number)
             up = next_hop(ME, span.low, machine.tman.peers, machine.tman.missed, machine.profiles.table)
             peers = {up, *machine.requests.askers(span.attribute, [number], span.low)} - {NOBODY}
-            return {driver.peer_table.id_of(peer) for peer in peers}
+            return {node.peer_table.id_of(peer) for peer in peers}
         finally:
-            driver.peer_table.topics.leave(number)
+            node.peer_table.topics.leave(number)
 
 
 class LiveTrialOfFlooding(LiveTrialOfClusters):
     """A population of live nodes that pass everything on."""
 
-    def _ways(self, driver: Driver, topic: int) -> set[bytes]:
+    def _ways(self, node: Peer, topic: int) -> set[bytes]:
         """Its links."""
-        return {driver.peer_table.id_of(peer) for peer in driver.machine.cyclon.view.tolist()}
+        return {node.peer_table.id_of(peer) for peer in node.machine.cyclon.view.tolist()}
 
 
 LIVE = replace(POLDERCAST, config=live_config(), where=LiveTrial, nodes=20)

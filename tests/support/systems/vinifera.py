@@ -44,20 +44,20 @@ Headers = dict[str, str | bytes]
 
 def check_books(node: Node, config: NodeConfig = VINIFERA) -> None:
     """Nothing that a stranger can make grow is larger than it may be, and books agree."""
-    driver = node._driver
-    system: Any = driver.system
-    machine, topics = driver.machine, driver.peer_table.topics
+    peer = node._peer
+    system: Any = peer.system
+    machine, topics = peer.machine, peer.peer_table.topics
     assert len(topics.numbers) <= config.topics
     assert len(machine.requests) <= config.vinifera.requests
-    assert len(driver.counters) <= 80
+    assert len({*peer.counters, *node._driver.counters}) <= 80
     for number in system._relayed._held:
         assert topics.names[number] is not None
     filters = system.router._shared.filters
     assert set(filters._spans) == set(topics.numbers.values())
-    assert machine.peers_in_use() <= set(driver.peer_table.known())
+    assert machine.peers_in_use() <= set(peer.peer_table.known())
     for attribute, number in machine.requests._rows:
         assert any(span.attribute == attribute for span in filters.spans(number))
-    place = driver.peer_table.profiles.place
+    place = peer.peer_table.profiles.place
     assert ((place >= 0) & (place <= LAST)).all()
     load = system.router._shared.load
     assert ((load >= 0) & (load <= LOAD_MAX)).all()

@@ -1,24 +1,17 @@
-"""Durable streams over a carrier: what is passed on, delivered, refused; the checker that watches runs."""
+"""Durable streams over a carrier: what is passed on, delivered, refused."""
 
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from support.flooding import Flood, Flooder
-from support.protocols.streams_net import chain, event
-from vinecast.core.arrays.profiles import Profiles
-from vinecast.core.events import Blame, Count, Deliver, Observe, Publish, Received, Send, Start, Subscribe
+from support.protocols.streams_net import FormChecker, chain, event
+from vinecast.core.events import Blame, Count, Observe, Received, Send, Start, Subscribe
 from vinecast.core.log.batch_signature import SignedEvent
-from vinecast.core.log.checker import StreamChecker
 from vinecast.core.log.memory import MemoryStreams
 from vinecast.core.log.streams import Keep, Kept
-from vinecast.core.machine import SECOND_US
 from vinecast.core.trace import TraceKind
-from vinecast.protocols.cyclon import CyclonConfig
-from vinecast.protocols.multicast_tree import TreeConfig
-from vinecast.protocols.pastry import PastryConfig
 from vinecast.protocols.streams import (
     Follow,
     Hand,
@@ -29,37 +22,20 @@ from vinecast.protocols.streams import (
     StreamWant,
     Unfollow,
 )
-from vinecast.protocols.tman import TManConfig
-from vinecast.sim.engine.engine import EventEngine
-from vinecast.sim.engine.network import Network, NetworkConfig
-from vinecast.sim.measure.overlay import random_views
-from vinecast.sim.scenario.faults import durable_config
-from vinecast.sim.workload.subscriptions import pattern
-from vinecast.systems.common.notices import PulledEvent, SeekingEvent
-from vinecast.systems.common.notices_base import NoticesBase
-from vinecast.systems.common.tman_router import near_neighbours
-from vinecast.systems.durable.carriers import over_tree
 from vinecast.systems.durable.machine import Carrier, Durable, DurableEvent, PublishSigned, Routed
-from vinecast.systems.durable.simulated import DurableNodes, FormChecker, topic_name
-from vinecast.systems.scribe.machine import Scribe, ScribeConfig
-from vinecast.systems.vitis.machine import VitisConfig, vitis_machines
 
-TOPIC = topic_name(0)
+TOPIC = "topic/0"
 
 
-def make(neighbours: list[int] | None = None, **rest: Any) -> Durable:
+def make(
+    neighbours: list[int] | None = None,
+    number_of: Callable[[str], int | None] = lambda name: 0 if name == TOPIC else None,
+    **rest: Any,
+) -> Durable:
     """A durable node that floods what it is told to neighbours."""
     peers = [1, 2, 3] if neighbours is None else neighbours
     carrier = Carrier(Flooder(peers), (Flood,), lambda topic, now: peers, **rest)
-    durable = Durable(
-        StreamsConfig(),
-        1,
-        0,
-        carrier,
-        MemoryStreams(),
-        FormChecker(),
-        lambda name: 0 if name == TOPIC else None,
-    )
+    durable = Durable(StreamsConfig(), 1, 0, carrier, MemoryStreams(), FormChecker(), number_of)
     durable.handle(Start(), 0)
     durable.handle(Follow(TOPIC), 0)
     durable.repair.topics[TOPIC].opened = True
@@ -98,6 +74,24 @@ def test_an_event_is_passed_on_when_it_has_its_place() -> None:
     assert passed == [(1, first.cid, 2), (3, first.cid, 2), (2, second.cid, 6), (3, second.cid, 6)]
     assert not any(isinstance(effect, Hand) for effect in effects)
     assert run(durable, Kept((first.cid, second.cid))) == [Hand(first, 1), Hand(second, 5)]
+
+
+@pytest.mark.parametrize(("number", "passed"), [(7, [(1, 7), (3, 7), (2, 7), (3, 7)]), (None, [])])
+def test_an_event_that_waited_goes_by_the_number_that_its_topic_has_now(
+    number: int | None, passed: list[tuple[int, int]]
+) -> None:
+    numbers = {TOPIC: 0}
+    durable = make(number_of=numbers.get)
+    first, second = chain(2, topic=TOPIC)
+    bring(durable, second, sender=1, hops=5)
+    if number is None:
+        del numbers[TOPIC]
+        effects = run(durable, Received(1, StreamEvents(TOPIC, (first,))))
+    else:
+        numbers[TOPIC] = number
+        effects = bring(durable, first, sender=2, hops=1, topic=number)
+    assert effects[0] == Keep((first, second))
+    assert [(to, message.topic) for to, message in sent(effects)] == passed
 
 
 def test_where_events_are_routed_by_content_nobody_waits_for_a_relays_own_stream() -> None:
@@ -221,86 +215,6 @@ def test_a_topic_that_is_left_is_relayed_but_not_kept() -> None:
     assert not any(isinstance(effect, Keep) for effect in effects)
 
 
-# On the event engine, without faults.
-
-
-def trial(carriers: Callable[[Profiles], Callable[[int], Carrier]] | None, settle_s: int) -> None:
-    """Everybody gets every event once, along the carrier, after its parents."""
-    nodes, topics, seed = 16, 3, 5
-    wishes = pattern("random", seed, nodes, topics=topics, subscriptions=2)
-    profiles = Profiles.simulated(seed, wishes.start, wishes.topics, topics)
-    checker = StreamChecker()
-    made = carriers(profiles) if carriers else None
-    durable = DurableNodes(durable_config(), seed, profiles, checker, carriers=made)
-    hops: list[int] = []
-
-    def count(node: int, delivered: Deliver) -> None:
-        hops.append(delivered.hops)
-
-    network = Network(NetworkConfig(latency_ms=10.0), seed, nodes)
-    engine = EventEngine(durable, nodes, seed, network, on_deliver=count)
-    for node, known in enumerate(random_views(seed, nodes, 5).tolist()):
-        engine.start(node, 0, tuple(known))
-    engine.run(settle_s * SECOND_US)
-    for number in range(1, 25):
-        topic = number % topics
-        owner = next(n for n in range(number % nodes, 2 * nodes) if topic in wishes.of(n % nodes)) % nodes
-        engine.command(owner, (settle_s * 10 + number) * SECOND_US // 10, Publish(topic, number))
-    engine.run((settle_s + 8) * SECOND_US)
-    for topic in range(topics):
-        name = topic_name(topic)
-        readers = [node for node in range(nodes) if topic in wishes.of(node)]
-        ends = {n: [k.signed.cid for k in durable.disks[n].in_order(name, (0, b""), 99)] for n in readers}
-        assert {len(cids) for cids in ends.values()} == {8}
-        checker.finish(name, ends, 3)
-        assert all(checker.holders(signed.cid) >= 2 for signed in checker.events(name))  # itself, or not
-        provided = durable.providers(name)
-        assert 0 < len(provided) == len({node for node in provided if durable.disks[node].state(name).last})
-    assert checker.faults == []
-    assert np.mean(np.array(hops) >= 0) > 0.9  # a stream's first event is told of, so that some fetch it
-
-
-def test_over_poldercast() -> None:
-    trial(None, 10)
-
-
-def test_over_trees() -> None:
-    config = ScribeConfig(
-        PastryConfig(period_s=1.0, timeout_s=0.25), TreeConfig(period_s=1.0, timeout_s=0.25), settle_s=0.25
-    )
-
-    def carriers(profiles: Profiles) -> Callable[[int], Carrier]:
-        def make_carrier(node: int) -> Carrier:
-            scribe = Scribe(config, 5, node, profiles)
-            return over_tree(scribe, scribe.tree)
-
-        return make_carrier
-
-    trial(carriers, 10)
-
-
-def over_notices(machine: NoticesBase) -> Carrier:
-    """Notices, as Vitis has them: events are asked for."""
-    return Carrier(
-        machine,
-        (PulledEvent, SeekingEvent),
-        lambda topic, now_us: near_neighbours(machine, topic),
-        machine.notices.note,
-        relays=True,
-    )
-
-
-def test_over_notices() -> None:
-    layers: dict[str, Any] = {"cyclon": CyclonConfig(period_s=1.0), "tman": TManConfig(period_s=1.0)}
-    config = VitisConfig(**layers, pull_timeout_s=0.2)
-
-    def carriers(profiles: Profiles) -> Callable[[int], Carrier]:
-        machines = vitis_machines(config, 5, profiles)
-        return lambda node: over_notices(machines(node))
-
-    trial(carriers, 10)
-
-
 def test_who_fetched_what_it_had_asked_for_asks_no_more() -> None:
     came: list[int] = []
     durable = make(came=lambda event, now_us: came.append(event))
@@ -311,65 +225,3 @@ def test_who_fetched_what_it_had_asked_for_asks_no_more() -> None:
     durable._travelling.clear()
     bring(durable, first, sender=2)
     assert came == [first.number]
-
-
-# The checker.
-
-
-def told(*faults: Callable[[StreamChecker], object]) -> list[str]:
-    checker = StreamChecker()
-    for signed in chain(3):
-        checker.published(signed)
-    for fault in faults:
-        fault(checker)
-    return checker.faults
-
-
-def test_the_checker_finds_nothing_where_nothing_is_wrong() -> None:
-    events = chain(3)
-    cids = [signed.cid for signed in events]
-    faults = told(
-        *(lambda c, s=signed: c.delivered("a", s) for signed in events),
-        *(lambda c, s=signed: c.delivered("b", s) for signed in events),
-        lambda c: c.delivered("b", events[2]),
-        lambda c: c.consumed("b", "a/topic", cids),
-        lambda c: c.acknowledged(cids[0], 3),
-        lambda c: c.finish("a/topic", {"a": cids, "b": cids}, 2),
-    )
-    assert faults == []
-
-
-def test_the_checker_finds_what_is_wrong() -> None:
-    events = chain(3)
-    cids = [signed.cid for signed in events]
-    stranger = event(9)
-    cases: list[tuple[str, tuple[Callable[[StreamChecker], object], ...]]] = [
-        ("which nobody published", (lambda c: c.delivered("a", stranger),)),
-        ("which nobody published", (lambda c: c.delivered("a", events[0]._replace(block=b"")),)),
-        ("before its parents", (lambda c: c.delivered("a", events[1]),)),
-        (
-            "which it had acknowledged",
-            (
-                lambda c: c.delivered("a", events[0]),
-                lambda c: c.consumed("a", "a/topic", cids[:1]),
-                lambda c: c.delivered("a", events[0]),
-            ),
-        ),
-        (
-            "nodes acknowledged",
-            (lambda c: c.acknowledged(cids[0], 2), lambda c: c.finish("a/topic", {"a": []}, 2)),
-        ),
-        ("not handed exactly", (lambda c: c.finish("a/topic", {"a": cids}, 2),)),
-        ("differ", (lambda c: c.finish("a/topic", {"a": cids, "b": cids[:2]}, 2),)),
-        ("differ", (lambda c: c.finish("a/topic", {"a": cids, "b": cids[::-1]}, 2),)),
-    ]
-    for text, steps in cases:
-        assert any(text in fault for fault in told(*steps)), text
-
-
-def test_the_checker_counts_what_it_does_not_tell() -> None:
-    checker = StreamChecker()
-    for number in range(100):
-        checker.delivered("a", event(number))
-    assert checker.count == 100
-    assert len(checker.faults) == 20

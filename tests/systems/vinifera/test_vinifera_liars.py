@@ -31,6 +31,7 @@ from support.systems.vinifera import (
 )
 from vinecast.core.content.names import PLACES, digest_of, write_places
 from vinecast.core.content.names import SCHEMA as HEADER
+from vinecast.core.events import TimerFired
 from vinecast.core.log.batch_signature import sign_events
 from vinecast.core.log.event_record import EventRecord
 from vinecast.core.machine import NOBODY
@@ -107,15 +108,15 @@ def test_a_node_takes_whatever_comes_and_goes_on(shape: str) -> None:
         async with village(2, config=VINIFERA) as found:
             one, other = found.nodes
             reader = await one.subscribe(SCHEMA, filter='price < 10 and order = "buy"').ready()
-            one._driver.peer_table.meet(Entry(CARD, 0, b"", b""), LIAR.id)
+            one._peer.peer_table.meet(Entry(CARD, 0, b"", b""), LIAR.id)
 
             @settings(max_examples=150, suppress_health_check=list(HealthCheck))
             @given(tried[shape])
             def swallow(data: bytes) -> None:
-                one._driver._misbehaviour.begin_cycle(0)
+                one._peer._misbehaviour.begin_cycle(0)
                 one._driver.on_frame(LIAR.id, data)
                 for timer in ("cyclon", "tman", "tman.profile"):
-                    one._driver.cycles.ring(timer)
+                    one._driver.feed(TimerFired(timer))
                 check_books(one)
 
             swallow()
@@ -158,7 +159,7 @@ async def lied_to(lie: Callable[[Node, Subscription], Any], config: NodeConfig =
     async with village(2, config=config) as found:
         one, other = found.nodes
         reader = await one.subscribe(SCHEMA, filter=BUYS).ready()
-        one._driver.peer_table.meet(Entry(CARD, 0, b"", b""), LIAR.id)
+        one._peer.peer_table.meet(Entry(CARD, 0, b"", b""), LIAR.id)
         await lie(one, reader)
         check_books(one, config)
         while reader.waiting:
@@ -181,7 +182,7 @@ def test_events_that_lie_about_where_they_are_go_to_nobody_who_does_not_want_the
 
 def test_events_without_a_place_are_the_topics_only() -> None:
     async def lie(one: Node, reader: Subscription) -> None:
-        counters, plain = one._driver.counters, await one.subscribe("stocks").ready()
+        counters, plain = one._peer.counters, await one.subscribe("stocks").ready()
         odd: list[Headers] = [
             {HEADER: digest_of(SCHEMA)},
             {HEADER: digest_of(SCHEMA), PLACES: b"xyz"},
@@ -217,12 +218,12 @@ def test_old_events_are_not_news(durable: bool) -> None:
         one._driver.on_frame(LIAR.id, old)
         assert prices(reader) == [1]
         (first,) = reader._events
-        while one._driver.machine.has_seen(first._signed.number):
+        while one._peer.machine.has_seen(first._signed.number):
             await one._driver.next_cycle()
             for _ in range(8):
                 number += 1
                 one._driver.on_frame(LIAR.id, by_liar(number, 500, durable, way=2))
-        while not one._driver.counters["refused: event replayed"]:  # until there is room to remember it
+        while not one._peer.counters["refused: event replayed"]:  # until there is room to remember it
             for _ in range(3):
                 one._driver.on_frame(LIAR.id, old)
             assert prices(reader) == [1]
@@ -234,16 +235,16 @@ def test_old_events_are_not_news(durable: bool) -> None:
 
 def blamed(node: Node) -> dict[bytes, int]:
     """Whom a node blames in this cycle, and how often."""
-    return dict(node._driver._misbehaviour._faults)
+    return dict(node._peer._misbehaviour._faults)
 
 
 def test_nobody_is_to_blame_when_there_are_too_many_topics() -> None:
     async def lie(one: Node, reader: Subscription) -> None:
-        topics = one._driver.peer_table.topics
+        topics = one._peer.peer_table.topics
         taken = [topics.take(f"invented/{n}", mine=False) for n in range(VINIFERA.topics)]
         assert None in taken
         for sequence in range(1, 2 * TOLD_CYCLES):
-            one._driver._misbehaviour.begin_cycle(0)
+            one._peer._misbehaviour.begin_cycle(0)
             one._driver.on_frame(LIAR.id, by_liar(sequence))
             one._driver.on_frame(LIAR.id, by_liar(sequence + 100, durable=True))
             assert not blamed(one)
@@ -262,17 +263,17 @@ def test_who_passes_on_what_it_cannot_judge_is_not_to_blame(monkeypatch: pytest.
             relay, *readers = found.nodes
             for node in readers:
                 await node.subscribe("stocks").ready()
-            relay._driver.peer_table.meet(Entry(CARD, 0, b"", b""), LIAR.id)
+            relay._peer.peer_table.meet(Entry(CARD, 0, b"", b""), LIAR.id)
             relay._driver.on_frame(LIAR.id, by_liar(1, durable=True, way=1))
             await until(lambda: all(node.log("stocks") for node in readers), "the stream has begun")
             faults: list[bytes] = []
             for node in readers:
-                monkeypatch.setattr(node._driver, "blame", faults.append)
+                monkeypatch.setattr(node._peer, "blame", faults.append)
             parents = (readers[0].log("stocks")[0]._signed.cid,)
             for sequence in range(2, FAULTS_A_CYCLE):
                 relay._driver.on_frame(LIAR.id, by_liar(sequence, durable=True, way=1, parents=parents))
             wrong = "streams.refused wrong height"
-            await until(lambda: any(node._driver.counters[wrong] for node in readers), "they are refused")
+            await until(lambda: any(node._peer.counters[wrong] for node in readers), "they are refused")
             await relay._driver.next_cycle()
             assert not faults
 
@@ -284,7 +285,7 @@ def test_who_passes_on_what_it_cannot_judge_is_not_to_blame(monkeypatch: pytest.
 
 def test_moves_that_nobody_asked_for_are_not_made() -> None:
     async def lie(one: Node, reader: Subscription) -> None:
-        counters, place = one._driver.counters, one._driver.peer_table.profiles.place
+        counters, place = one._peer.counters, one._peer.peer_table.profiles.place
         before = int(place[ME])
         for n in range(5):
             where = (before + 1000 + n) % LAST
@@ -293,8 +294,8 @@ def test_moves_that_nobody_asked_for_are_not_made() -> None:
             one._driver.on_frame(LIAR.id, system_frame(wire.MayMove(where, LOAD_MAX)))
         assert counters["load_balance.unasked"] == counters["load_balance.refused"] == 5
         assert place[ME] == before
-        assert len(one._driver.machine.requests) <= 2
-        assert not any(filter_name(n) in one._driver.peer_table.topics.numbers for n in range(5))
+        assert len(one._peer.machine.requests) <= 2
+        assert not any(filter_name(n) in one._peer.peer_table.topics.numbers for n in range(5))
         assert not blamed(one)  # an honest answer may be late
 
     live(lied_to(lie, replace(VINIFERA, vinifera=replace(VINIFERA.vinifera, beta=0))))
@@ -302,12 +303,12 @@ def test_moves_that_nobody_asked_for_are_not_made() -> None:
 
 def test_a_part_of_no_range_is_counted_and_nothing_else() -> None:
     async def lie(one: Node, reader: Subscription) -> None:
-        had = len(one._driver.machine.requests)
+        had = len(one._peer.machine.requests)
         bad = [(9, 3), (LAST + 1, LAST + 1), (0, 2**32 - 1), (2**32 - 1, 0)]
         rows = b"".join(row(0, 1, *ends) for ends in bad)
         one._driver.on_frame(LIAR.id, system_frame(wire.FilterRequest(wire.Asked((CHEAP,), rows))))
-        assert one._driver.counters["content_table.refused"] == len(bad)
-        assert len(one._driver.machine.requests) == had
+        assert one._peer.counters["content_table.refused"] == len(bad)
+        assert len(one._peer.machine.requests) == had
 
     live(lied_to(lie))
 
@@ -333,8 +334,8 @@ async def attacked(attack: Callable[[Node, Attacker], Any], config: NodeConfig =
 
 def test_who_asks_without_end_takes_no_room_from_others() -> None:
     async def attack(victim: Node, stranger: Attacker) -> None:
-        driver, config = victim._driver, VINIFERA
-        topics, requests, counters = driver.peer_table.topics, driver.machine.requests, driver.counters
+        peer, config = victim._peer, VINIFERA
+        topics, requests, counters = peer.peer_table.topics, peer.machine.requests, peer.counters
         for begin in range(0, 8 * config.topics, 64):
             asked = wire.Asked(
                 tuple(filter_name(n) for n in range(begin, begin + 64)),
@@ -365,7 +366,7 @@ def test_who_asks_too_often_is_shunned() -> None:
             if not await stranger.send(*[request] * 512):
                 break
         assert await stranger.refused() == MISBEHAVED
-        assert victim._driver.counters["refused: too many requests"] > 0
+        assert victim._peer.counters["refused: too many requests"] > 0
 
     live(attacked(attack))
 
@@ -378,7 +379,7 @@ def test_who_gossips_without_end_is_shunned() -> None:
             if not await stranger.send(*[gossip] * 512):
                 break
         assert await stranger.refused() == MISBEHAVED
-        assert victim._driver.counters[f"refused: {TOO_MUCH_GOSSIP}"] > 0
+        assert victim._peer.counters[f"refused: {TOO_MUCH_GOSSIP}"] > 0
 
     live(attacked(attack, replace(VINIFERA, period_s=0.3)))
 
@@ -388,7 +389,7 @@ def test_who_says_it_is_everywhere_keeps_events_for_a_while_only() -> None:
 
     async def attack(victim: Node, stranger: Attacker) -> None:
         for cycle in range(6):
-            place = int(victim._driver.peer_table.profiles.place[ME])
+            place = int(victim._peer.peer_table.profiles.place[ME])
             told = wire.ViniferaPeerStatus(stranger.card((CHEAP,)), 0, (place - 1 - cycle) % LAST, LOAD_MAX)
             await stranger.send(system_frame(wire.ViniferaProfile(cycle % 2 == 1, cycle, told, ())))
             await victim._driver.next_cycle()
@@ -401,13 +402,13 @@ def test_who_says_it_is_everywhere_keeps_events_for_a_while_only() -> None:
 def test_other_systems_frames_are_refused() -> None:
     async def main() -> None:
         async with village(2, config=VINIFERA) as found:
-            driver, peer = found.nodes[0]._driver, found.nodes[1].id
-            await until(lambda: driver.peer_table.number_of(peer) != NOBODY, "they have met")
-            driver.on_frame(peer, encode(Attacker("test").gossip()))
-            assert driver.counters["refused: unknown kind of message"] == 1
-            driver.on_frame(peer, own([2, [["a//b"], b""]]))
-            assert driver.counters["refused: request for an impossible filter"] == 1
+            driver, peer, other = found.nodes[0]._driver, found.nodes[0]._peer, found.nodes[1].id
+            await until(lambda: peer.peer_table.number_of(other) != NOBODY, "they have met")
+            driver.on_frame(other, encode(Attacker("test").gossip()))
+            assert peer.counters["refused: unknown kind of message"] == 1
+            driver.on_frame(other, own([2, [["a//b"], b""]]))
+            assert peer.counters["refused: request for an impossible filter"] == 1
             driver.on_frame(LIAR.id, own([3, 1, 1]))
-            assert driver.counters["refused: sender without a card"] == 1
+            assert peer.counters["refused: sender without a card"] == 1
 
     live(main())

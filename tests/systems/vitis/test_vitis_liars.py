@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from support.node.live import live, settled, take, until, village
 from support.node.strangers import own, shapes_of
+from vinecast.core.events import TimerFired
 from vinecast.core.machine import NOBODY
 from vinecast.lab.localnet.attacker import Attacker
 from vinecast.node.api.node import Node
@@ -60,19 +61,19 @@ shapes = shapes_of(names)
 
 def check_books(node: Node, config: NodeConfig = VITIS) -> None:
     """Nothing that a stranger can make grow is larger than it may be."""
-    driver = node._driver
-    system: Any = driver.system
-    machine, topics = driver.machine, driver.peer_table.topics
+    peer = node._peer
+    system: Any = peer.system
+    machine, topics = peer.machine, peer.peer_table.topics
     assert len(topics.known()) <= config.topics
-    assert len(driver.counters) <= 80
+    assert len({*peer.counters, *node._driver.counters}) <= 80
     assert len(system.router._unmet) <= config.peers
     for number in system._relayed._held:
         assert topics.names[number] is not None
-    assert machine.notices.peers() <= set(driver.peer_table.known())
-    assert machine.peers_in_use() <= set(driver.peer_table.known())
+    assert machine.notices.peers() <= set(peer.peer_table.known())
+    assert machine.peers_in_use() <= set(peer.peer_table.known())
     said = machine.shared.proposals.said
     assert (said.gateway >= 0).all()
-    assert (said.gateway < driver.peer_table.profiles.peers).all()
+    assert (said.gateway < peer.peer_table.profiles.peers).all()
 
 
 @pytest.mark.parametrize("shape", ["absurd", "any", "cut"])
@@ -90,15 +91,15 @@ def test_a_node_takes_whatever_comes_and_goes_on(shape: str) -> None:
         async with village(2, config=VITIS) as found:
             one, other = found.nodes
             reader = await one.subscribe("news").ready()
-            one._driver.peer_table.meet(Entry(CARD, 0, b"", b""), LIAR.id)
+            one._peer.peer_table.meet(Entry(CARD, 0, b"", b""), LIAR.id)
 
             @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
             @given(tried[shape])
             def swallow(data: bytes) -> None:
-                one._driver._misbehaviour.begin_cycle(0)
+                one._peer._misbehaviour.begin_cycle(0)
                 one._driver.on_frame(LIAR.id, data)
                 for timer in ("cyclon", "tman", "tman.profile", "notices.pull"):
-                    one._driver.cycles.ring(timer)
+                    one._driver.feed(TimerFired(timer))
                 check_books(one)
 
             swallow()
@@ -131,14 +132,14 @@ def test_who_asks_to_relay_without_end_takes_no_room_from_others() -> None:
     async def attack(victim: Node, stranger: Attacker) -> None:
         invented = [f"invented/{n}" for n in range(8 * VITIS.topics)]
         await stranger.send(*(system_frame(wire.Relay(tuple(invented[n : n + 64]))) for n in (0, 64, 128)))
-        counters = victim._driver.counters
+        counters = victim._peer.counters
         await until(lambda: counters[NO_ROOM_TO_RELAY] > 0, "refusals")
         for n in range(10):
             await victim.subscribe(f"own/{n}").ready()
-        asked = [name for name in victim._driver.peer_table.topics.known() if name.startswith("invented")]
+        asked = [name for name in victim._peer.peer_table.topics.known() if name.startswith("invented")]
         assert len(asked) <= 3 * VITIS.topics // RELAY_SHARE
         await until(
-            lambda: not any(name.startswith("inv") for name in victim._driver.peer_table.topics.known()),
+            lambda: not any(name.startswith("inv") for name in victim._peer.peer_table.topics.known()),
             "what nobody asks for again is forgotten",
         )
 
@@ -152,7 +153,7 @@ def test_who_asks_to_relay_too_often_is_shunned() -> None:
             if not await stranger.send(*[request] * 512):
                 break
         assert await stranger.refused() == MISBEHAVED
-        assert victim._driver.counters["refused: too many requests"] > 0
+        assert victim._peer.counters["refused: too many requests"] > 0
 
     live(attacked(attack))
 
@@ -165,14 +166,14 @@ def test_who_gossips_without_end_is_shunned() -> None:
             if not await stranger.send(*[gossip] * 512):
                 break
         assert await stranger.refused() == MISBEHAVED
-        assert victim._driver.counters[f"refused: {TOO_MUCH_GOSSIP}"] > 0
+        assert victim._peer.counters[f"refused: {TOO_MUCH_GOSSIP}"] > 0
 
     live(attacked(attack, replace(VITIS, period_s=0.3)))
 
 
 def test_notices_of_events_that_never_come_are_bounded_and_given_up() -> None:
     async def attack(victim: Node, stranger: Attacker) -> None:
-        counters, notices = victim._driver.counters, victim._driver.machine.notices
+        counters, notices = victim._peer.counters, victim._peer.machine.notices
         for begin in range(0, 2 * ASKED_MAX, wire.NUMBERS_MAX):
             events = tuple(range(begin, begin + wire.NUMBERS_MAX))
             await stranger.send(system_frame(wire.HaveEvent("news", 1, False, events)))
@@ -195,7 +196,7 @@ def test_events_that_are_not_here_are_asked_for_in_vain() -> None:
             events = tuple(range(begin, begin + wire.NUMBERS_MAX))
             await stranger.send(system_frame(wire.WantEvent(1, False, events)))
         await stranger.answered()
-        assert victim._driver.counters["vitis.asked in vain"] == 1024
+        assert victim._peer.counters["vitis.asked in vain"] == 1024
 
     live(attacked(attack))
 
@@ -212,7 +213,7 @@ def test_who_proposes_what_there_is_not_takes_no_topic_away() -> None:
             await stranger.send(system_frame(profile))
             await victim._driver.next_cycle()
         assert stranger.identity.id in {
-            victim._driver.peer_table.id_of(peer) for peer in victim._driver.machine.neighbours()
+            victim._peer.peer_table.id_of(peer) for peer in victim._peer.machine.neighbours()
         }
 
     live(attacked(attack))
@@ -221,15 +222,15 @@ def test_who_proposes_what_there_is_not_takes_no_topic_away() -> None:
 def test_other_systems_frames_are_refused() -> None:
     async def main() -> None:
         async with village(2, config=VITIS) as found:
-            driver, peer = found.nodes[0]._driver, found.nodes[1].id
-            await until(lambda: driver.peer_table.number_of(peer) != NOBODY, "they have met")
+            driver, peer, other = found.nodes[0]._driver, found.nodes[0]._peer, found.nodes[1].id
+            await until(lambda: peer.peer_table.number_of(other) != NOBODY, "they have met")
             stranger = Attacker("test")
-            driver.on_frame(peer, encode(stranger.gossip()))
-            assert driver.counters["refused: unknown kind of message"] == 1
-            driver.on_frame(peer, own([3, "a//b", 1, False, [1]]))
-            driver.on_frame(peer, own([2, ["a//b"]]))
-            assert driver.counters["refused: message about an impossible topic"] == 2
+            driver.on_frame(other, encode(stranger.gossip()))
+            assert peer.counters["refused: unknown kind of message"] == 1
+            driver.on_frame(other, own([3, "a//b", 1, False, [1]]))
+            driver.on_frame(other, own([2, ["a//b"]]))
+            assert peer.counters["refused: message about an impossible topic"] == 2
             driver.on_frame(LIAR.id, own([4, 1, False, [1]]))
-            assert driver.counters["refused: sender without a card"] == 1
+            assert peer.counters["refused: sender without a card"] == 1
 
     live(main())

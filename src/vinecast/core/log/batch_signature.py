@@ -123,6 +123,8 @@ def sign_batch(network: str, cids: Sequence[bytes], sign: Sign) -> list[BatchSig
     size = len(cids)
     if not 0 < size <= BATCH_MAX:
         raise InputError(f"a batch has 1 to {BATCH_MAX} events, not {size}")
+    if size == 1:
+        return [BatchSignature(sign(_text(network, 1, hashlib.sha256(_LEAF + cids[0]).digest())), 1, 0, b"")]
     levels = _levels(cids)
     signature = sign(_text(network, size, levels[-1][0]))
     signatures = []

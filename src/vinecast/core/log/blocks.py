@@ -13,6 +13,7 @@ again, and nothing that a peer sends decides how deep we look or how much we all
 import base64
 import binascii
 import hashlib
+from collections.abc import Callable
 
 from vinecast.core.errors import InputError, RemoteError
 
@@ -26,6 +27,9 @@ NUMBER, BYTES, TEXT, LIST, MAP = 0, 2, 3, 4, 5
 LINK_HEAD = b"\xd8\x2a\x58\x25\x00" + CID_HEAD
 """How a link to a block is written: tag 42, a byte string of 37 bytes, a zero, the content id."""
 LINK_BYTES = len(LINK_HEAD) + 32
+
+ContentId = Callable[[bytes], bytes]
+"""Block → its content id: ``cid_of``, or what stands in a record (``peer/record``)."""
 
 _ONE_BYTE = tuple(bytes((value,)) for value in range(256))
 _SHORT = 24

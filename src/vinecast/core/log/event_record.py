@@ -58,6 +58,8 @@ _TIME, _TOPIC, _HEIGHT, _HEADERS, _PARENTS, _PAYLOAD, _SEQUENCE, _PUBLISHER = (
     (head(MAP, len(_FIELDS)) if i == 0 else b"") + head(TEXT, len(name)) + name.encode()
     for i, name in enumerate(_FIELDS)
 )
+BLOCK_BEGINS = _TIME
+"""How every block of an event begins, and no other block of ours."""
 _PUBLISHER += head(BYTES, PUBLIC_KEY_BYTES)
 _PLAIN = _HEIGHT + head(NUMBER, 0) + _HEADERS + head(MAP, 0) + _PARENTS + head(LIST, 0) + _PAYLOAD
 """Between the topic and the payload of an event outside streams, without headers, as most are."""

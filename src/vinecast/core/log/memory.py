@@ -1,12 +1,15 @@
 """Streams in memory, for simulated nodes and for nodes without a folder: the plain twin of the store on disk.
 
 Whoever owns it says when things become safe (``commit``) and when the node dies (``crash``, which undoes what
-was not safe yet), so that a simulation can lose exactly what a crash may lose.
+was not safe yet), so that a simulation can lose exactly what a crash may lose. A commit that takes its time
+covers what was there when its batch was closed (``close_batch``): what changes until it ends waits for the
+next one.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from vinecast.core.errors import InputError
 from vinecast.core.log.batch_signature import SignedEvent
@@ -19,7 +22,7 @@ from vinecast.core.log.stream_buffer import (
     place_of,
     size_of,
 )
-from vinecast.core.log.streams import EMPTY, KeptEvent, StreamState
+from vinecast.core.log.streams import EMPTY, KeptEvent, StreamState, check_consumer, check_number
 
 
 @dataclass(slots=True)
@@ -38,18 +41,33 @@ class _Known:
         return _Known(self.summary.copy(), dict(self.lacking), Counter(self.lacked), dict(self.forgotten))
 
 
+@dataclass(slots=True)
+class _Undo:
+    """How one stream was before a batch changed it. ``known``: None where nothing was known of it."""
+
+    known: _Known | None
+    added: dict[bytes, None] = field(default_factory=dict)
+    """Kept since, in order."""
+    taken: list[tuple[KeptEvent, int]] = field(default_factory=list)
+    """Not kept any longer since then: the events, and when they were kept."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What becomes safe together, as what a crash undoes."""
+
+    streams: dict[str, _Undo] = field(default_factory=dict)
+    offsets: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How far consumers were before."""
+
+
 class _Stream:
-    """One stream. ``safe`` is what is known that a crash does not undo, None where that is nothing at all."""
+    """One stream, whatever of it is safe."""
 
     def __init__(self) -> None:
         self.known = _Known()
         self.buffer = StreamBuffer()
         self.kept_us: dict[bytes, int] = {}
-        self.safe: _Known | None = None
-        self.added: dict[bytes, None] = {}
-        """Kept since, in order."""
-        self.taken: list[tuple[KeptEvent, int]] = []
-        """Not kept any longer since then: the events, and when they were kept."""
 
 
 class MemoryStreams:
@@ -61,34 +79,57 @@ class MemoryStreams:
         self._streams: dict[str, _Stream] = {}
         self._topic_of: dict[bytes, str] = {}
         self._offsets: dict[tuple[str, str], int] = {}
-        self._unsafe: dict[str, _Stream] = {}
-        self._offsets_before: dict[tuple[str, str], int] = {}
+        self._noted = _Batch()
+        """What was changed since the last batch was closed."""
+        self._flying: _Batch | None = None
+        """The batch that was closed and is not safe yet."""
 
     # What is safe.
 
+    def close_batch(self) -> None:
+        """A commit begins: it covers what was changed up to now. One that has begun already goes on."""
+        if self._flying is None:
+            self._flying, self._noted = self._noted, _Batch()
+
     def commit(self) -> tuple[bytes, ...]:
-        """Make all that was kept safe; what ``Kept`` tells, stream by stream in the order of keeping."""
-        safe = tuple(cid for stream in self._unsafe.values() for cid in stream.added)
-        for stream in self._unsafe.values():
-            stream.added, stream.taken, stream.safe = {}, [], None
-        self._unsafe, self._offsets_before = {}, {}
-        return safe
+        """Make the batch that was closed safe, all up to now where none was; what ``Kept`` tells, stream by
+        stream in the order of keeping."""
+        self.close_batch()
+        assert self._flying is not None
+        batch, self._flying = self._flying, None
+        added = (cid for undo in batch.streams.values() for cid in undo.added)
+        return tuple(cid for cid in added if cid in self._topic_of)
+
+    def is_unsafe(self, cid: bytes) -> bool:
+        """Whether an event was kept, and no commit that covers it is over."""
+        topic = self._topic_of.get(cid)
+        if topic is None:
+            return False
+        undos = (batch.streams.get(topic) for batch in self._unsafe())
+        return any(undo is not None and cid in undo.added for undo in undos)
 
     def crash(self) -> None:
-        """Lose what was not safe."""
-        for topic, stream in self._unsafe.items():
-            for cid in stream.added:
-                self._take(stream, cid)
-            stream.buffer.remove(stream.added)
-            if stream.safe is None:
-                del self._streams[topic]
-                continue
-            for keeping, kept_us in stream.taken:
-                self._put(stream, keeping, kept_us)
-            stream.known = stream.safe
-            stream.added, stream.taken, stream.safe = {}, [], None
-        self._offsets.update(self._offsets_before)
-        self._unsafe, self._offsets_before = {}, {}
+        """Lose what was not safe, the last first."""
+        for batch in self._unsafe():
+            for topic, undo in batch.streams.items():
+                self._undo(topic, undo)
+            self._offsets.update(batch.offsets)
+        self._noted, self._flying = _Batch(), None
+
+    def _unsafe(self) -> tuple[_Batch, ...]:
+        return (self._noted,) if self._flying is None else (self._noted, self._flying)
+
+    def _undo(self, topic: str, undo: _Undo) -> None:
+        stream = self._streams[topic]
+        for cid in undo.added:
+            self._take(stream, cid)
+        stream.buffer.remove(undo.added)
+        if undo.known is None:
+            del self._streams[topic]
+            return
+        for keeping, kept_us in undo.taken:
+            self._put(stream, keeping, kept_us)
+        stream.known = undo.known
 
     # Streams.
 
@@ -159,20 +200,20 @@ class MemoryStreams:
         position = known.summary.add(signed, cid in known.forgotten or cid in known.lacked)
         known.forgotten.pop(cid, None)
         self._put(stream, KeptEvent(position, signed), now_us)
-        stream.added[cid] = None
+        self._noted.streams[record.topic].added[cid] = None
 
     def set_floor(self, topic: str, floor: int) -> None:
         """Do without what a stream has at or below this height."""
+        check_number(floor)
         self._changing(topic).known.summary.floor = floor
 
     def _changing(self, topic: str) -> _Stream:
         """A stream that is about to change."""
-        if topic not in self._unsafe:
-            if topic in self._streams:
-                self._streams[topic].safe = self._streams[topic].known.copy()
-            else:
+        if topic not in self._noted.streams:
+            before = self._streams.get(topic)
+            if before is None:
                 self._streams[topic] = _Stream()
-            self._unsafe[topic] = self._streams[topic]
+            self._noted.streams[topic] = _Undo(None if before is None else before.known.copy())
         return self._streams[topic]
 
     def _put(self, stream: _Stream, keeping: KeptEvent, kept_us: int) -> None:
@@ -197,10 +238,11 @@ class MemoryStreams:
 
     def ack(self, consumer: str, topic: str, position: int) -> None:
         """Note that a consumer is done with all up to a position; it never goes back."""
+        check_consumer(consumer)
         check_position(position, self.state(topic), topic)
         before = self.offset(consumer, topic)
         if position > before:
-            self._offsets_before.setdefault((consumer, topic), before)
+            self._noted.offsets.setdefault((consumer, topic), before)
             self._offsets[consumer, topic] = position
 
     def consumers(self, topic: str) -> dict[str, int]:
@@ -211,24 +253,26 @@ class MemoryStreams:
     def drop_consumer(self, consumer: str, topic: str) -> None:
         """Forget how far a consumer has come."""
         before = self._offsets.pop((consumer, topic), 0)
-        self._offsets_before.setdefault((consumer, topic), before)
+        self._noted.offsets.setdefault((consumer, topic), before)
 
     # Retention.
 
     def retain(self, topic: str, retention: Retention, now_us: int) -> Forgotten | None:
-        """Forget what a stream has beyond its limits; None where that is nothing."""
+        """Forget what a stream has beyond its limits, up to the first event that must stay; None where that
+        is nothing."""
         stream = self._streams.get(topic)
         if stream is None:
             return None
         summary, buffer = stream.known.summary, stream.buffer
-        oldest = buffer.in_order((0, b""), len(buffer))
+        in_order = buffer.in_order((0, b""), len(buffer))
+        oldest = list(takewhile(lambda event: self._may_go(event.signed.cid), in_order))
         ages = (Aged(stream.kept_us[event.signed.cid], size_of(event.signed)) for event in oldest)
         going = oldest[: count_going(ages, summary.events, summary.size, retention, now_us)]
         if not going:
             return None
         stream = self._changing(topic)
         for event in going:
-            self._forget(stream, event)
+            self._forget(topic, stream, event)
         buffer.remove(event.signed.cid for event in going)
         forgotten = stream.known.forgotten
         for cid in list(forgotten)[: max(0, len(forgotten) - FORGOTTEN_MAX)]:
@@ -238,13 +282,17 @@ class MemoryStreams:
         unread = count_unread(self.consumers(topic), [event.position for event in going])
         return Forgotten(topic, len(going), size, summary.floor, unread)
 
-    def _forget(self, stream: _Stream, event: KeptEvent) -> None:
-        cid, known = event.signed.cid, stream.known
+    def _may_go(self, cid: bytes) -> bool:
+        """Whether retention may take an event."""
+        return True
+
+    def _forget(self, topic: str, stream: _Stream, event: KeptEvent) -> None:
+        cid, known, undo = event.signed.cid, stream.known, self._noted.streams[topic]
         kept_us = self._take(stream, cid)
-        if cid in stream.added:
-            del stream.added[cid]
+        if cid in undo.added:
+            del undo.added[cid]
         else:
-            stream.taken.append((event, kept_us))
+            undo.taken.append((event, kept_us))
         known.forgotten[cid] = event.signed.record.height
         for parent in known.lacking.pop(cid, ()):
             known.lacked[parent] -= 1

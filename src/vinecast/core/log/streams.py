@@ -14,7 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from vinecast.core.errors import BadNameError, Bug
 from vinecast.core.log.batch_signature import SignedEvent
+from vinecast.core.log.event_record import NUMBER_MAX
+
+CONSUMER_BYTES_MAX = 255
+"""Of a consumer's name in UTF-8 (ours)."""
 
 
 class KeptEvent(NamedTuple):
@@ -115,3 +120,19 @@ class Consumers(Protocol):
 
     def drop_consumer(self, consumer: str, topic: str) -> None:
         """Forget how far a consumer has come."""
+
+
+def check_number(value: int) -> None:
+    """Bug for what no store can hold, before it is noted."""
+    if not 0 <= value <= NUMBER_MAX:
+        raise Bug(f"a stream holds numbers from 0 to 2⁶³ − 1, not {value}")
+
+
+def check_consumer(name: str) -> None:
+    """Refuse what cannot be the name of a consumer."""
+    try:
+        length = len(name.encode())
+    except UnicodeEncodeError:
+        raise BadNameError(f"a consumer's name is valid Unicode, not {name[:80]!r}") from None
+    if not 0 < length <= CONSUMER_BYTES_MAX:
+        raise BadNameError(f"a consumer's name has 1 to {CONSUMER_BYTES_MAX} bytes, not {length}")

@@ -102,7 +102,7 @@ async def _come_back(folder: Path, addresses: Sequence[str], missed: int) -> tup
     begun, cpu = time.perf_counter(), time.process_time()
     first_s = 0.0
     async with Node(join=addresses, folder=folder, network=NETWORK) as node, asyncio.timeout(LONG_S):
-        streams = node._driver.streams
+        streams = node._peer.streams
         while (last := streams.safe_position(TOPIC)) < BEFORE + missed:
             if last > BEFORE and not first_s:
                 first_s = time.perf_counter() - begun

@@ -137,7 +137,7 @@ async def _measure(
         publishers = _publishers(sizes)
         busy = await _traffic(nodes, lambda: _publish(nodes, publishers, values))
         got = await _settle(readers, sum(due))
-        counters = [node._driver.counters for node in nodes]
+        counters = [node._peer.counters for node in nodes]
         copies = sum(c["events received first"] + c["events received again"] for c in counters)
         return _Found(got, copies, rest, busy)
 

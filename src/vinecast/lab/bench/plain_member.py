@@ -10,6 +10,7 @@ by its socket.
 import asyncio
 import hashlib
 import time
+from collections.abc import Callable
 from typing import Any
 
 from vinecast.core.errors import RemoteError
@@ -19,14 +20,18 @@ from vinecast.core.log.event_record import EventRecord
 from vinecast.core.log.event_record import decode as decode_record
 from vinecast.core.log.event_record import encode as encode_record
 from vinecast.lab.bench.member import TOPIC, WAITING, ArrivalTally, read_all, read_line, say, serve
-from vinecast.node.api.subscription import Event, Subscription
+from vinecast.node.api.subscription import Subscription
+from vinecast.node.runtime.capabilities import session_draws
+from vinecast.node.runtime.driver import EventSink
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.node.transport.connection import Connection
 from vinecast.node.transport.connection_transport import ConnectionTransport
 from vinecast.node.transport.interface import PeerFacts
 from vinecast.peer.address import Address
 from vinecast.peer.identity import NodeId
-from vinecast.peer.topics import Pattern
+from vinecast.peer.inputs import EventsTaken, PeerCommand
+from vinecast.peer.outputs import DeliverEvent
+from vinecast.peer.subscriptions import WAITING_BYTES
 from vinecast.peer.wire.batcher import EncodedEvent, cuts, event_frame
 from vinecast.peer.wire.messages import EventFrame, decode
 
@@ -62,14 +67,47 @@ class PlainTransport(ConnectionTransport):
         return hashlib.sha256(repr(stream.get_extra_info("peername")).encode()).digest()
 
 
+class PlainReading:
+    """The subscription of a member, and what a peer does for it: it bounds what waits for the reader."""
+
+    def __init__(self) -> None:
+        self.reader = Subscription(self, 1, TOPIC, WAITING)
+        self.sinks: dict[int, EventSink] = {1: self.reader}
+        self._waiting = self._waiting_bytes = 0
+
+    def offer(self, signed: SignedEvent, hops: int) -> None:
+        """Let an event wait for the reader, if there is room."""
+        size = self._waiting_bytes + len(signed.block)
+        if self._waiting >= WAITING or size > WAITING_BYTES:
+            self.reader.dropped += 1
+            return
+        self._waiting, self._waiting_bytes = self._waiting + 1, size
+        self.reader.offer(DeliverEvent(1, signed, hops, 0))
+
+    def feed(self, what: PeerCommand) -> None:
+        """The reader took events."""
+        if isinstance(what, EventsTaken):
+            self._waiting -= what.events
+            self._waiting_bytes -= what.size
+
+    def request(self, make: Callable[[int], PeerCommand]) -> asyncio.Future[Any]:
+        """Nothing to wait for."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer.set_result(None)
+        return answer
+
+    async def ask(self, make: Callable[[int], PeerCommand]) -> Any:
+        """Nothing to wait for."""
+
+
 class PlainMember:
     """A publisher with direct connections to all subscribers, or one of these."""
 
     def __init__(self, transport: PlainTransport, tally: ArrivalTally) -> None:
         self._transport = transport
         self._sequence = 0
-        self._readers = {TOPIC: Subscription(Pattern.parse(TOPIC), WAITING, _nothing, _nothing)}
-        self._reader = asyncio.create_task(read_all(self._readers[TOPIC], tally))
+        self._readings = {TOPIC: PlainReading()}
+        self._reader = asyncio.create_task(read_all(self._readings[TOPIC].reader, tally))
 
     # What the parent asks for.
 
@@ -112,9 +150,9 @@ class PlainMember:
         assert isinstance(frame, EventFrame)
         for block, _ in frame.events:
             signed = SignedEvent(decode_record(block), block, cid_of(block), NO_SIGNATURE)
-            reader = self._readers.get(signed.record.topic)
-            if reader is not None:
-                reader._offer(Event(signed, frame.hops))
+            reading = self._readings.get(signed.record.topic)
+            if reading is not None:
+                reading.offer(signed, frame.hops)
 
     def on_up(self, peer: NodeId, address: Address, facts: PeerFacts) -> None:
         """Nothing to do."""
@@ -129,14 +167,10 @@ class PlainMember:
         """What is lost is missed by who counts."""
 
 
-async def _nothing(subscription: Subscription) -> None:
-    pass
-
-
 async def plain(settings: dict[str, Any]) -> None:
     """What the process does."""
     tally = ArrivalTally()
-    transport = PlainTransport(make_identity(), Address("127.0.0.1", 0), "bench")
+    transport = PlainTransport(make_identity(), Address("127.0.0.1", 0), "bench", session_draws())
     member = PlainMember(transport, tally)
     address = await transport.start(member)
     say({"is": "up", "address": str(address)})

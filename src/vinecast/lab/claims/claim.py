@@ -15,7 +15,7 @@ from typing import Any
 
 from vinecast.core.errors import InputError
 from vinecast.lab.claims.live import Live
-from vinecast.lab.claims.run_cache import Job, do
+from vinecast.lab.runs.run_cache import Job, do
 from vinecast.sim.measure.figures import Figure, Panel, ReferenceLine, Series
 
 __all__ = [

@@ -36,6 +36,12 @@ class NetConfig:
     process_nodes: int = limited(25, at_least=1, at_most=1000)
     """Nodes that share a process."""
     seed: int = limited(1, at_least=0)
+    trace: str = ""
+    """The folder into which its nodes write their traces; empty: none."""
+    record: str = ""
+    """The folder into which its nodes write their records; empty: none."""
+    latency_ms: float = limited(0.0, at_least=0.0, at_most=1000.0)
+    """What a message takes over a connection in the median, besides what this machine takes."""
     network: str = "local"
     given: NodeConfig = field(default_factory=NodeConfig)
     """What is set for its nodes besides, their system for example."""
@@ -52,6 +58,10 @@ class NetConfig:
             raise InputError(f'--hostile and --overload are for "poldercast", not "{self.given.system}"')
         if self.overload and self.nodes < 2:
             raise InputError("--overload takes a publisher and a reader: at least 2 nodes")
+        if self.latency_ms and (self.churn or self.kill):
+            raise InputError(
+                "nodes that come and go are near each other: no --latency with --churn or --kill"
+            )
         if self.kill and not 1 <= self.killed < self.processes:
             raise InputError(
                 f"a share of {self.kill:g} of {self.processes} processes cannot be killed: "
@@ -76,7 +86,11 @@ class NetConfig:
     @property
     def node(self) -> NodeConfig:
         """What its nodes are like."""
-        plain = replace(self.given, period_s=self.period_s)
+        plain = replace(self.given, period_s=self.period_s, traced=True)
+        if self.trace:
+            plain = replace(plain, trace_folder=self.trace)
+        if self.record:
+            plain = replace(plain, record=plain.record or True, record_folder=self.record)
         if self.overload:
             narrow = TransportConfig(frame_bytes_max=QUEUE_BYTES // 2, queue_bytes_max=QUEUE_BYTES)
             return replace(plain, waiting=WAITING, publish_wait_s=PUBLISH_WAIT_S, transport=narrow)

@@ -44,7 +44,7 @@ class Crash:
         members = network.tally.members
         self.killed = {number: (members[number].point, members[number].topics) for number in nodes}
         for number in nodes:
-            network.tally.on_leaving(number)
+            network.lose(number)
         self._killed_s = network.elapsed_s
         await asyncio.gather(*(network.processes.kill(process) for process in doomed))
         await asyncio.sleep(AWAY_CYCLES * config.period_s)

@@ -88,7 +88,7 @@ class StreamMember:
         await asyncio.gather(*(self._publish_one(topic, payload) for payload in payloads))
 
     async def _publish_one(self, topic: str, payload: bytes) -> None:
-        streams = self._node._driver.streams
+        streams = self._node._peer.streams
         try:
             receipt = await self._node.publish(topic, payload)
         except VinecastError as error:
@@ -96,7 +96,7 @@ class StreamMember:
             return
         signed = streams.store.get(receipt.cid)
         assert signed is not None
-        ids = [self._node._driver.peer_table.id_of(peer) for peer in streams.repair.holders.of(receipt.cid)]
+        ids = [self._node._peer.peer_table.id_of(peer) for peer in streams.repair.holders.of(receipt.cid)]
         points = [point_of(one) for one in ids]
         told = Safe(self._number, signed.block, signed.signature.to_bytes(), receipt.holders, points)
         await self._tell(told)
@@ -107,7 +107,7 @@ class StreamMember:
             last = handed.popleft()
         if last is not None:
             await self._readers[topic].ack(last)
-            await self._node._driver.streams.store.durable()
+            await self._node._peer.streams.store.durable()
             await self._tell(Consumed(self._number, topic, last.offset))
 
     async def _show(self, found: Described) -> None:

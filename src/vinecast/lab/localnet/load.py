@@ -8,8 +8,8 @@ from itertools import repeat
 from vinecast.core.errors import OverloadedError
 from vinecast.lab.localnet.messages import PublishedMuch, PublishMuch
 from vinecast.node.api.node import Node
-from vinecast.node.api.receipt import Receipt
 from vinecast.node.api.subscription import Subscription
+from vinecast.peer.receipt import Receipt
 
 HAND_MAX = 20  # ours: events that are published at once when it is late; fewer than wait for any reader
 TICK_S = 0.005  # ours

@@ -5,6 +5,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from vinecast.sim.measure.reduction import RunFacts
+
 
 class Begin(Struct, tag="begin"):
     """The first line to a worker: what its nodes have in common. ``config`` is a table of ``NodeConfig``."""
@@ -14,6 +16,11 @@ class Begin(Struct, tag="begin"):
     report_s: float
     folder: str | None = None
     """Where each node has a folder of its own; without one, nodes forget."""
+    latency_ms: float = 0.0
+    """What a message takes over a connection in the median, at the least; see ``lab/localnet/distance``."""
+    seed: int = 0
+    measured: list[str] = []
+    """Topics whose events are measured, by the traces of the nodes; none: nothing is."""
 
 
 class StartNode(Struct, tag="start"):
@@ -36,11 +43,10 @@ class StopNode(Struct, tag="stop"):
 
 
 class PublishOn(Struct, tag="publish"):
-    """Let a node publish the event of this number."""
+    """Let a node publish an event."""
 
     node: int
     topic: str
-    number: int
 
 
 class FollowTopic(Struct, tag="follow"):
@@ -85,6 +91,13 @@ class TellStream(Struct, tag="tell stream"):
     topic: str
 
 
+class EndTraces(Struct, tag="end traces"):
+    """Nothing that happens to the nodes of this process from now on is part of the run. Answered with
+    ``TracesEnded``, after a last report."""
+
+    node: int
+
+
 class CutConnections(Struct, tag="cut links"):
     """Break all connections of a node."""
 
@@ -107,6 +120,12 @@ class ShowTopic(Struct, tag="show topic"):
     owner: bytes
 
 
+class TracesEnded(Struct, tag="traces ended"):
+    """The traces of a process are over, and told."""
+
+    node: int
+
+
 class Warm(Struct, tag="warm"):
     """A worker is ready to start nodes."""
 
@@ -118,6 +137,8 @@ class Up(Struct, tag="up"):
     point: int
     address: str
     topics: list[str]
+    key: bytes
+    """Its public key."""
 
 
 class Ready(Struct, tag="ready"):
@@ -209,24 +230,14 @@ class Failed(Struct, tag="failed"):
 class WorkerReport(Struct, tag="report"):
     """What happened in a worker since the last report."""
 
-    deliveries: list[tuple[int, int, int]]
-    """(event, node, hops)"""
     neighbours: list[tuple[int, str, int, int]]
     """(node, topic, points of its lower and its higher ring neighbour; −1: none), where they changed."""
-    published: int
-    """Since the worker began, as are the following."""
-    first: int
-    again: int
-    outside: int
-    """Deliveries of events that others than the network's own nodes published."""
-    unreported: int
-    """Deliveries for which there was no room in a report."""
+    facts: RunFacts
+    """What its nodes' traces told."""
     refused: dict[str, int]
-    """What was refused or dropped, by reason."""
+    """What was refused or dropped, by reason, since the worker began."""
     resident_bytes: int
     cpu_s: float
-    latencies_us: list[int] = []
-    """What events took over one connection, from publication to the application; some of them."""
     followed: list[tuple[int, int, int, int]] = []
     """(node, events read, waiting, dropped) of nodes that were told to follow something."""
 
@@ -253,8 +264,9 @@ class Attacked(Struct):
 
 StreamCommand = PublishStream | AckStream | TellStream | CutConnections | CreateTopic | ShowTopic
 StreamMessage = Safe | Unpublished | Handed | Consumed | Stream | Shown
-Command = StartNode | StopNode | PublishOn | FollowTopic | PublishMuch | StreamCommand
-WorkerMessage = Warm | Up | Ready | Following | PublishedMuch | Down | Failed | WorkerReport | StreamMessage
+Command = StartNode | StopNode | PublishOn | FollowTopic | PublishMuch | EndTraces | StreamCommand
+NodeMessage = Up | Ready | Following | PublishedMuch | Down | Failed | TracesEnded
+WorkerMessage = Warm | NodeMessage | WorkerReport | StreamMessage
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
 

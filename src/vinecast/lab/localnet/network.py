@@ -7,17 +7,21 @@ are ready and all rings complete, where there are rings, or after a while withou
 """
 
 import asyncio
+import contextlib
 import random
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
-from statistics import median
+from pathlib import Path
 from typing import Any, TypeVar
 
 from vinecast.core.config import as_table
 from vinecast.core.errors import InputError
+from vinecast.core.machine import SECOND_US
+from vinecast.core.trace import NamedRecord, TraceKind
+from vinecast.core.trace_lines import SUFFIX, TraceHeading
 from vinecast.lab.localnet.config import NetConfig
 from vinecast.lab.localnet.crash import Crash
 from vinecast.lab.localnet.hostile import HostileRun
@@ -25,6 +29,7 @@ from vinecast.lab.localnet.messages import (
     Begin,
     Command,
     Down,
+    EndTraces,
     Failed,
     Following,
     PublishedMuch,
@@ -32,13 +37,17 @@ from vinecast.lab.localnet.messages import (
     Ready,
     StartNode,
     StopNode,
+    TracesEnded,
     Up,
     WorkerMessage,
     WorkerReport,
 )
 from vinecast.lab.localnet.overload import Overload
 from vinecast.lab.localnet.processes import Processes
+from vinecast.lab.localnet.replays import check_records
 from vinecast.lab.localnet.tally import NetTally
+from vinecast.node.storage.trace_files import TraceFiles
+from vinecast.peer.identity import node_id_of
 
 REPORT_S = 0.5  # ours
 QUICK_REPORT_S = 0.1  # ours: where somebody waits for what a process has to say
@@ -49,6 +58,7 @@ PATIENCE_S = 3.0  # … and at least so many seconds,
 BUSY_PATIENCE_S = 15.0  # … or, where strangers keep the machine busy, so many: late is not lost
 UNREADY_CYCLES = 60  # ours: publishing begins without complete rings after so many cycles
 AWAY_CYCLES = 5  # ours: how long a node stays away
+END_S = 10.0  # ours: for processes to tell the last of their traces
 SLOW_S = 4.0  # ours: a process that is not ready by then compiles
 TROUBLE_MAX = 20  # ours: nobody reads more
 
@@ -56,6 +66,10 @@ _UNTOLD = ("network", "given", "hostile", "overload")
 """Settings that are not part of the summary: what came of the last two stands there instead."""
 
 T = TypeVar("T")
+
+
+def _wall_us() -> int:
+    return time.time_ns() // 1000
 
 
 class LocalNetwork:
@@ -67,7 +81,14 @@ class LocalNetwork:
         wanted = [tuple(sorted(draw.sample(topics, config.subscriptions))) for _ in range(config.nodes)]
         self.config = config
         patience_s = BUSY_PATIENCE_S if config.hostile or config.overload else PATIENCE_S
-        self.tally = NetTally(wanted, max(patience_s, PATIENCE_CYCLES * config.period_s), config.has_rings)
+        self.patience_s = max(patience_s, PATIENCE_CYCLES * config.period_s)
+        """How long after its publication an event is judged."""
+        self.ended_s = 0.0
+        """When the traces ended."""
+        self.tally = NetTally(wanted, self.patience_s, config.period_s, config.has_rings, _wall_us())
+        self._check_traces()
+        if config.record:
+            check_records(config.record)
         self.trouble: list[str] = []
         self.complete_after_s: float | None = None
         """When all nodes were ready and all rings complete for the first time, counted from all being up."""
@@ -83,6 +104,9 @@ class LocalNetwork:
             as_table(config.node),
             QUICK_REPORT_S if config.hostile or config.overload else REPORT_S,
             self._folder.name if self._folder else None,
+            config.latency_ms,
+            config.seed,
+            topics,
         )
         self.processes = Processes(begin, self._hear, self._on_ended)
         self.crash = Crash(self) if config.kill else None
@@ -132,12 +156,20 @@ class LocalNetwork:
             self._folder.cleanup()
 
     async def settle(self) -> None:
-        """Publish no more, and wait until what is under way is judged."""
+        """Publish no more, wait until what is under way has arrived or had its time, and end the traces."""
         self._settled_s = self.elapsed_s
-        while self.tally.on_their_way:
-            waited_s = self.elapsed_s - self._settled_s
-            self.tally.judge(self.elapsed_s, everything=waited_s > PATIENCE_S and self.tally.all_arrived)
+        while self.tally.on_their_way and not self.is_dead:
+            if self.elapsed_s - self._settled_s > PATIENCE_S and self.tally.all_arrived:
+                break
             await asyncio.sleep(LOOK_S)
+        running = [one for one in range(self.config.processes) if not self.processes.has_ended(one)]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                await asyncio.gather(
+                    *(self.tell_and_wait(EndTraces(process), TracesEnded) for process in running)
+                )
+        self.ended_s = self.elapsed_s
+        self.tally.finish()
 
     def kill(self) -> None:
         """End everything at once."""
@@ -172,17 +204,43 @@ class LocalNetwork:
         """Where nodes that are up can be joined."""
         return [member.address for member in self.tally.up]
 
+    def _check_traces(self) -> None:
+        """Say so if the folder for traces cannot be written, or has some of another run."""
+        folder = self.config.node.trace_folder
+        if not folder:
+            return
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"the folder for traces, {folder}, cannot be written ({why})") from None
+        if any(Path(folder).glob(f"*{SUFFIX}")):
+            raise InputError(f"{folder} has traces of another run: name another folder, or remove them")
+
     # Processes.
 
     def _on_ended(self, process: int, why: str) -> None:
         """A process is gone; a word on why, if nobody wanted that."""
         if why:
             self.note_trouble(why)
+        self.tally.on_ended(process)
         for number in self.numbers_of(process):
-            for kind in (Up, Down, Following, PublishedMuch):
+            for kind in (Up, Down, Following, PublishedMuch, TracesEnded):
                 self._resolve(kind, number)
             if self.tally.members[number].up:
-                self.tally.on_leaving(number)
+                self.lose(number)
+
+    def lose(self, number: int) -> None:
+        """A node is killed: its trace does not say that it left, so that it is said here."""
+        now_us, key, node = _wall_us(), self.tally.members[number].key, self.config.node
+        self.tally.on_killed(number, now_us)
+        if node.trace_folder and not self.ended_s:
+            heading = TraceHeading(node_id_of(key), node.system, round(node.period_s * SECOND_US))
+            files = TraceFiles(Path(node.trace_folder), heading, node.trace_bytes)
+            files.write([NamedRecord(now_us, heading.node, TraceKind.LEFT)])
+            files.close()
 
     def note_trouble(self, text: str) -> None:
         """Something went wrong that should not."""
@@ -191,15 +249,15 @@ class LocalNetwork:
 
     def _hear(self, process: int, message: WorkerMessage) -> None:
         match message:
-            case Up(number, point, address, topics):
-                self.tally.on_up(number, point, address)
+            case Up(number, point, address, topics, key):
+                self.tally.on_up(number, point, address, key)
                 if self.crash is not None:
                     self.crash.on_up(number, point, topics)
                 self._resolve(Up, number)
             case Ready(number):
                 self.tally.on_ready(number)
-            case Down(number):
-                self._resolve(Down, number)
+            case Down(number) | TracesEnded(number):
+                self._resolve(type(message), number)
             case Failed(number, why):
                 self.note_trouble(f"node {number}: {why}")
                 self._resolve(Up, number)
@@ -251,8 +309,10 @@ class LocalNetwork:
         if self.crash is not None and number in self.crash.killed:
             await self.tell_and_wait(StartNode(number, [], []), Up)
             return
-        up = self.addresses()
-        join = self._draw.sample(up, min(CONTACTS, len(up)))
+        up = self.tally.up
+        contacts = self._draw.sample(up, min(CONTACTS, len(up)))
+        member.contacts = tuple(contact.number for contact in contacts)
+        join = [contact.address for contact in contacts]
         await self.tell_and_wait(StartNode(number, list(member.topics), join), Up)
 
     async def _start_nodes_of(self, process: int) -> None:
@@ -273,11 +333,10 @@ class LocalNetwork:
 
     async def _publish(self) -> None:
         """Publish at the rate, each event by a random node that is ready, on one of its topics."""
-        number, owed, last = 0, 1.0, self.elapsed_s
+        owed, last = 1.0, self.elapsed_s
         while True:
             await asyncio.sleep(0.02)
             now = self.elapsed_s
-            self.tally.judge(now)
             if not self._is_busy:
                 last = now
                 continue
@@ -286,10 +345,7 @@ class LocalNetwork:
             while owed >= 1 and ready:
                 owed -= 1
                 member = self._draw.choice(ready)
-                topic = self._draw.choice(member.topics)
-                self.tally.on_published(number, topic, member.number, now)
-                await self._tell(PublishOn(member.number, topic, number))
-                number += 1
+                await self._tell(PublishOn(member.number, self._draw.choice(member.topics)))
 
     def _is_taken(self, number: int) -> bool:
         """Whether a node has enough to publish already."""
@@ -316,10 +372,10 @@ class LocalNetwork:
 
     def summary(self) -> dict[str, Any]:
         """Everything in numbers."""
-        tally = self.tally
+        tally, meter = self.tally, self.tally.meter
         complete, rings, right, links = tally.rings()
         resident = sum(report.resident_bytes for report in tally.reports.values())
-        totals = tally.totals
+        measures = meter.measures()
         return {
             **{key: value for key, value in asdict(self.config).items() if key not in _UNTOLD},
             "system": self.config.given.system,
@@ -331,17 +387,18 @@ class LocalNetwork:
             "rings": {"complete": complete, "of": rings},
             "ring_links": {"right": right, "of": links},
             "rings_complete_after_s": self.complete_after_s and round(self.complete_after_s, 3),
-            "events": totals.events,
+            "events": meter.published,
             "deliveries": {
-                "expected": totals.due,
-                "got": totals.got,
-                "repeated": totals.repeated,
-                "strays": totals.strays,
+                "expected": measures["due"],
+                "got": measures["hits"],
+                "repeated": meter.repeated,
+                "strays": tally.strays,
             },
-            "hops_mean": round(tally.hops_mean(), 4),
-            "hops_max": totals.hops_max,
-            "duplication": round(tally.duplication(), 4),
-            "latency_ms": round(median(tally.latencies_us or [0]) / 1000, 3),
+            "measures": measures,
+            "patience_s": self.patience_s,
+            "control": {kind: list(counted) for kind, counted in meter.control().items()},
+            "link_latency_ms": meter.link_latency_ms,
+            "dropped": dict(sorted(meter.dropped.items())),
             "refused": dict(tally.refused()),
             "resident_mb": round(resident / 1e6, 1),
             "resident_mb_per_node": round(resident / 1e6 / self.config.nodes, 2),

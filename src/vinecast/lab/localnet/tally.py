@@ -1,30 +1,27 @@
 """The tally of a local network: who is up, which rings are right, which deliveries were due and made.
 
-Pure: it is told what happened and when. It knows every node, and so knows where a node only believes:
-
-- A *link* of a ring is right when it leads to the nearest subscriber that is up, on its side; a ring is
-  complete when all its links are. Somebody from outside may join: a link that leads to a stranger in between
-  is right too.
-- A delivery is *due* from every subscriber that was ready when the event was published, unless it leaves
-  before the event is judged, some seconds later.
-- ``hops`` and ``duplication`` are defined as in the simulator: hops over deliveries other than the
-  publisher's own; copies received over subscribers that have the event, the publisher among them.
+Pure: it is told what happened and when. What became of events is measured from the nodes' traces, as in a
+simulation (sim/measure/peer_runs.py). Of rings the tally knows every node, and so knows where a node only
+believes: a *link* of a ring is right when it leads to the nearest subscriber that is up, on its side; a ring
+is complete when all its links are. Somebody from outside may join: a link that leads to a stranger in between
+is right too.
 """
 
 from bisect import bisect_left
 from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 
+from vinecast.core.machine import SECOND_US
 from vinecast.lab.localnet.messages import WorkerReport
+from vinecast.peer.identity import node_id_of
+from vinecast.sim.measure.peer_runs import JudgedEvent, PeerRunMeter
 
 LATEST = 6
 """Judged events that are shown."""
 JUDGED_MAX = 100_000
 """… and that are remembered, the latest ones (ours)."""
-
-LATENCIES_MAX = 10_000
-"""Latencies that are remembered, the latest ones (ours)."""
 
 _CIRCLE = 1 << 64
 
@@ -37,22 +34,15 @@ class NetMember:
     topics: tuple[str, ...]
     point: int = -1
     address: str = ""
+    key: bytes = b""
+    """Its public key."""
     up: bool = False
+    up_s: float = 0.0
+    """When it came up for the first time."""
+    contacts: tuple[int, ...] = ()
+    """The nodes that it was told to join when it was started."""
     ready: bool = False
     neighbours: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-
-@dataclass
-class EventInFlight:
-    """A published event, who should get it, and who has."""
-
-    number: int
-    topic: str
-    publisher: int
-    at_s: float
-    due: set[int]
-    got: dict[int, int] = field(default_factory=dict)
-    """Node -> hops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,120 +56,113 @@ class Judged:
     due: int
     got: int
     hops_mean: float
+    due_at: int = 0
+    """The nodes that it was due at, as a set of bits: many events are remembered."""
+    got_by: int = 0
+    """All that it was delivered to in time, in the same way."""
 
 
-@dataclass
-class Totals:
-    """Over all judged events."""
+def bits_of(nodes: Iterable[int]) -> int:
+    """Numbers as a set of bits."""
+    return sum(1 << node for node in nodes)
 
-    events: int = 0
-    due: int = 0
-    got: int = 0
-    repeated: int = 0
-    """Deliveries of an event that the same node had already."""
-    strays: int = 0
-    """Deliveries to nodes that do not subscribe to the topic."""
-    hops: int = 0
-    received: int = 0
-    hops_max: int = 0
+
+def numbers_of(bits: int) -> frozenset[int]:
+    """The numbers in a set of bits."""
+    return frozenset(number for number in range(bits.bit_length()) if bits >> number & 1)
 
 
 class NetTally:
-    """See the module's text. ``patience_s``: how long after its publication an event is judged;
-    ``has_rings``: whether the nodes' system has any."""
+    """See the module's text. ``patience_s``: how long after its publication an event is judged; ``period_s``:
+    a cycle; ``has_rings``: whether the nodes' system has any; ``begun_us``: when the network began."""
 
     def __init__(
-        self, subscriptions: list[tuple[str, ...]], patience_s: float, has_rings: bool = True
+        self,
+        subscriptions: list[tuple[str, ...]],
+        patience_s: float,
+        period_s: float = 1.0,
+        has_rings: bool = True,
+        begun_us: int = 0,
     ) -> None:
         self.members = [NetMember(number, topics) for number, topics in enumerate(subscriptions)]
-        self.totals = Totals()
+        self.meter = PeerRunMeter(round(patience_s * SECOND_US), round(period_s * SECOND_US))
+        """What the nodes' traces tell."""
         self.judged: deque[Judged] = deque(maxlen=JUDGED_MAX)
         self.reports: dict[int, WorkerReport] = {}
         """The latest of each process."""
         self.highest_bytes: dict[int, int] = {}
         """The most that each process was seen to hold since this was last cleared."""
-        self.latencies_us: deque[int] = deque(maxlen=LATENCIES_MAX)
-        """What events took over one link; some of them."""
-        self.delivered = self.left = self.came_back = 0
-        self._patience_s, self._has_rings = patience_s, has_rings
+        self.strays = self.left = self.came_back = 0
+        """Deliveries to nodes that do not subscribe to the topic; nodes that left, and that came back."""
+        self._has_rings, self._begun_us = has_rings, begun_us
         self._subscribers: dict[str, list[int]] = {}
         for member in self.members:
             for topic in member.topics:
                 self._subscribers.setdefault(topic, []).append(member.number)
-        self._open: dict[int, EventInFlight] = {}
+        self._upto_us: dict[int, int] = {}
+        """Process → up to when all is known that happened to its nodes"""
+        self._numbers = count()
         self._known: set[int] = set()
         """Points of the network's own nodes, whether up or not."""
 
     # What happened.
 
-    def on_up(self, number: int, point: int, address: str) -> None:
+    def on_up(self, number: int, point: int, address: str, key: bytes = b"") -> None:
         """A node is up."""
         member = self.members[number]
         self.came_back += member.point != -1
-        member.point, member.address, member.up = point, address, True
+        member.point, member.address, member.key, member.up = point, address, key, True
         self._known.add(point)
+        self.meter.know(node_id_of(key), number)
 
     def on_ready(self, number: int) -> None:
         """A node's subscriptions are ready."""
         self.members[number].ready = self.members[number].up
 
     def on_leaving(self, number: int) -> None:
-        """A node is about to leave: nothing is due from it any more."""
+        """A node is about to leave."""
         member = self.members[number]
         self.left += member.up
         member.up = member.ready = False
         member.neighbours.clear()
-        for event in self._open.values():
-            event.due.discard(number)
 
-    def on_published(self, number: int, topic: str, publisher: int, now_s: float) -> None:
-        """A node was told to publish."""
-        due = {one for one in self._subscribers.get(topic, ()) if self.members[one].ready}
-        self._open[number] = EventInFlight(number, topic, publisher, now_s, due)
+    def on_killed(self, number: int, now_us: int) -> None:
+        """A node is gone, and cannot tell so itself."""
+        self.on_leaving(number)
+        self.meter.leave("", number, now_us)
+
+    def on_ended(self, process: int) -> None:
+        """A process is gone: nothing more will be known of its nodes."""
+        self._upto_us.pop(process, None)
 
     def on_report(self, process: int, report: WorkerReport) -> None:
         """A process told what happened in it."""
         self.reports[process] = report
         self.highest_bytes[process] = max(self.highest_bytes.get(process, 0), report.resident_bytes)
-        self.latencies_us.extend(max(latency, 0) for latency in report.latencies_us)
         for node, topic, lower, higher in report.neighbours:
             if self.members[node].up:
                 self.members[node].neighbours[topic] = (lower, higher)
-        for number, node, hops in report.deliveries:
-            self._on_delivery(number, node, hops)
+        self.meter.add(report.facts)
+        for topic, node, at_us, is_in in report.facts.changes:
+            member = self.members[node]
+            if is_in and not topic and not member.up_s:
+                member.up_s = (at_us - self._begun_us) / SECOND_US
+        self._upto_us[process] = report.facts.upto_us
+        self._note(self.meter.judge(min(self._upto_us.values())))
 
-    def _on_delivery(self, number: int, node: int, hops: int) -> None:
-        self.delivered += 1
-        event = self._open.get(number)
-        if event is None:  # judged long ago: late, or once more
-            return
-        if event.topic not in self.members[node].topics:
-            self.totals.strays += 1
-        elif node in event.got:
-            self.totals.repeated += 1
-        else:
-            event.got[node] = hops
+    def finish(self) -> None:
+        """The run is over: judge what is left."""
+        self._note(self.meter.finish())
 
-    def judge(self, now_s: float, everything: bool = False) -> None:
-        """Close the tally of events that had their time."""
-        for number, event in list(self._open.items()):
-            if everything or now_s - event.at_s >= self._patience_s:
-                del self._open[number]
-                self._close(event)
-
-    def _close(self, event: EventInFlight) -> None:
-        totals, got = self.totals, len(event.due & event.got.keys())
-        hops = [hops for node, hops in event.got.items() if node != event.publisher]
-        totals.events += 1
-        totals.due += len(event.due)
-        totals.got += got
-        totals.hops += sum(hops)
-        totals.received += len(hops)
-        totals.hops_max = max(totals.hops_max, *hops, 0)
-        mean = sum(hops) / len(hops) if hops else 0.0
-        self.judged.append(
-            Judged(event.number, event.topic, event.publisher, event.at_s, len(event.due), got, mean)
-        )
+    def _note(self, judged: Iterable[JudgedEvent]) -> None:
+        for one in judged:
+            number, at_s = next(self._numbers), (one.at_us - self._begun_us) / SECOND_US
+            mine = self._subscribers.get(one.topic, ())
+            self.strays += sum(node not in mine for node in one.got_by)
+            who = bits_of(one.due_at), bits_of(one.got_by)
+            self.judged.append(
+                Judged(number, one.topic, one.publisher, at_s, one.due, one.got, one.hops_mean, *who)
+            )
 
     # What is true.
 
@@ -196,12 +179,12 @@ class NetTally:
     @property
     def on_their_way(self) -> int:
         """Events that are not judged yet."""
-        return len(self._open)
+        return self.meter.under_way
 
     @property
     def all_arrived(self) -> bool:
-        """Whether nothing is missing of those."""
-        return all(event.due <= event.got.keys() for event in self._open.values())
+        """Whether nothing is missing of those, as far as is known."""
+        return self.meter.all_arrived
 
     def rings(self) -> tuple[int, int, int, int]:
         """Rings complete, rings, links right, links. A topic with fewer than two subscribers has no ring."""
@@ -232,17 +215,6 @@ class NetTally:
         if found == -1 or found in self._known:
             return False
         return step * (found - me) % _CIRCLE < step * (wanted - me) % _CIRCLE
-
-    def hops_mean(self) -> float:
-        """Links that an event's first copy travelled."""
-        return self.totals.hops / self.totals.received if self.totals.received else 0.0
-
-    def duplication(self) -> float:
-        """Copies received for each node that has an event."""
-        reports = self.reports.values()
-        first, again = sum(one.first for one in reports), sum(one.again for one in reports)
-        have = first + sum(one.published for one in reports)
-        return (first + again) / have if have else 0.0
 
     def between(self, begin_s: float, end_s: float) -> dict[str, int]:
         """Deliveries of the events that were published in a time: expected, and got."""

@@ -12,11 +12,14 @@ import signal
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from vinecast.core.config import read
-from vinecast.core.errors import OverloadedError, VinecastError
+from vinecast.core.errors import ClosedError, OverloadedError, VinecastError
+from vinecast.lab.localnet.distance import DistantTransport
 from vinecast.lab.localnet.durable_member import StreamMember
 from vinecast.lab.localnet.load import SlowReader, publish_much
 from vinecast.lab.localnet.messages import (
@@ -24,6 +27,7 @@ from vinecast.lab.localnet.messages import (
     Begin,
     Command,
     Down,
+    EndTraces,
     Failed,
     Following,
     FollowTopic,
@@ -32,6 +36,7 @@ from vinecast.lab.localnet.messages import (
     Ready,
     StartNode,
     StopNode,
+    TracesEnded,
     Up,
     Warm,
     WorkerMessage,
@@ -40,23 +45,25 @@ from vinecast.lab.localnet.messages import (
     command_decoder,
     line,
 )
+from vinecast.lab.localnet.replays import record_of
 from vinecast.node.api.node import Node
 from vinecast.node.api.subscription import Subscription
+from vinecast.node.runtime.capabilities import session_draws
 from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.runtime.logs import set_up_logging
 from vinecast.node.runtime.loop import run
 from vinecast.node.runtime.warm_up import warm_up
 from vinecast.node.storage.identity_file import make_identity
 from vinecast.node.transport.interface import LOST_INSIDE
+from vinecast.peer.address import Address
 from vinecast.peer.identity import Identity
+from vinecast.sim.measure.reduction import RunFacts, TraceReducer
 
-MARK = b"vinecast net "
-"""The payload of a local network's own events begins so; the number follows."""
-DELIVERIES_MAX = 200_000  # ours: between two reports
-LATENCIES_MAX = 1000  # ours: between two reports
+PAYLOAD = b"vinecast net"
+"""Of a local network's own events."""
 LEAVE_S = 10.0  # ours: for all nodes of a process together
 
-_FIRST, _AGAIN = "events received first", "events received again"
+_LOCAL = Address("127.0.0.1", 0)
 _CUT = f"down: {LOST_INSIDE}"
 _REFUSED = (
     "refused: ",
@@ -86,15 +93,13 @@ class Worker:
 
     def __init__(self, begin: Begin, out: asyncio.StreamWriter) -> None:
         self._network, self._config = begin.network, read(NodeConfig, begin.config, "config")
-        self._report_s = begin.report_s
+        self._report_s, self._latency_ms, self._seed = begin.report_s, begin.latency_ms, begin.seed
         self._folder = Path(begin.folder) if begin.folder is not None else None
         self._out = out
         self._members: dict[int, _WorkerNode] = {}
         self._identities: dict[int, Identity] = {}
-        self._deliveries: list[tuple[int, int, int]] = []
-        self._latencies: list[int] = []
+        self._reducer = TraceReducer(frozenset(begin.measured)) if begin.measured else None
         self._past: Counter[str] = Counter()
-        self._published = self._outside = self._unreported = 0
         self._one_at_a_time = asyncio.Lock()
         self._doing: set[asyncio.Task[None]] = set()
 
@@ -124,18 +129,20 @@ class Worker:
                 case StopNode(number):
                     await self._stop(number)
                     await self._tell(Down(number))
-                case PublishOn(number, topic, event):
+                case PublishOn(number, topic):
                     if number in self._members:
-                        with contextlib.suppress(OverloadedError):  # the node has counted it
-                            await self._members[number].node.publish(
-                                topic, MARK + b"%d" % event, durable=False
-                            )
-                            self._published += 1
+                        # The node has counted it, or leaves before it could publish.
+                        with contextlib.suppress(OverloadedError, ClosedError):
+                            await self._members[number].node.publish(topic, PAYLOAD, durable=False)
                 case FollowTopic(number, topic, pause_s):
                     await self._follow(self._members[number], topic, pause_s)
                     await self._tell(Following(number))
                 case PublishMuch(number):
                     await self._tell(await publish_much(self._members[number].node, command))
+                case EndTraces(process):
+                    self._end_traces()
+                    await self._tell(self._report())
+                    await self._tell(TracesEnded(process))
                 case _:
                     await self._members[command.node].streams.do(command)
         except VinecastError as error:
@@ -147,10 +154,11 @@ class Worker:
         await node.start()
         member = self._members[number] = _WorkerNode(node, StreamMember(number, node, self._tell))
         brought = node.topics()
-        await self._tell(Up(number, _point(node.id), node.address, brought))
+        key = node._peer.peer_table.card.public
+        await self._tell(Up(number, _point(node.id), node.address, brought, key))
         if command.streams is None:
             subscriptions = [node.subscribe(topic) for topic in command.topics or brought]
-            readers = [self._read(number, one) for one in subscriptions]
+            readers = [_read(one) for one in subscriptions]
         else:
             subscriptions = [member.streams.subscribe(topic) for topic in command.streams]
             readers = [member.streams.read(one) for one in subscriptions]
@@ -159,13 +167,36 @@ class Worker:
 
     def _make(self, number: int, join: list[str]) -> Node:
         """A node that is the same one whenever it is started: by its folder, or by this process's memory."""
+        same: dict[str, Any] = {}
         if self._folder is not None:
-            folder = self._folder / f"node-{number}"
-            return Node(join=join, network=self._network, config=self._config, folder=folder)
-        if number not in self._identities:
-            self._identities[number] = make_identity()
-        identity = self._identities[number]
-        return Node(join=join, network=self._network, config=self._config, identity=identity)
+            same["folder"] = self._folder / f"node-{number}"
+        else:
+            if number not in self._identities:
+                self._identities[number] = make_identity()
+            same["identity"] = self._identities[number]
+        config = self._config
+        if config.record:
+            config = replace(config, record_folder=record_of(config.record_folder, number))
+        if self._latency_ms:
+            same["transport"] = self._distant(same["identity"], config)
+        node = Node(join=join, network=self._network, config=config, **same)
+        if self._reducer is not None:
+            node.trace_to(partial(self._reducer.take, number))
+        return node
+
+    def _distant(self, identity: Identity, config: NodeConfig) -> DistantTransport:
+        """What carries frames of a node that is far from others."""
+        settings, system = config.transport, config.system
+        made = DistantTransport(identity, _LOCAL, self._network, session_draws(), settings, system=system)
+        made.at_distance(self._seed, self._latency_ms, identity.id)
+        return made
+
+    def _end_traces(self) -> None:
+        """What happens from now on is no part of the run."""
+        for member in self._members.values():
+            if member.node._trace is not None:
+                member.node._trace.close()
+        self._config = replace(self._config, trace_folder="")
 
     async def _stop(self, number: int) -> None:
         member = self._members.pop(number, None)
@@ -182,18 +213,6 @@ class Worker:
         member.readers.append(reader)
         member.tasks.append(asyncio.create_task(reader.run()))
         await subscription.ready()
-
-    async def _read(self, number: int, subscription: Subscription) -> None:
-        async for event in subscription:
-            text = event.payload.removeprefix(MARK)
-            if text is event.payload or not text.isdigit() or len(text) > 18:
-                self._outside += 1
-            elif len(self._deliveries) < DELIVERIES_MAX:
-                self._deliveries.append((int(text), number, event.hops))
-                if event.hops == 1 and len(self._latencies) < LATENCIES_MAX:
-                    self._latencies.append(time.time_ns() // 1000 - event._signed.record.time_us)
-            else:
-                self._unreported += 1
 
     async def _wait_until_ready(self, number: int, subscriptions: list[Subscription]) -> None:
         for subscription in subscriptions:
@@ -216,26 +235,19 @@ class Worker:
         counters = Counter(self._past)
         for member in self._members.values():
             counters.update(_counted(member.node))
-        deliveries, self._deliveries = self._deliveries, []
-        latencies, self._latencies = self._latencies, []
         changed = [
             (number, topic, *pair)
             for number, member in self._members.items()
             for topic, pair in _changed_neighbours(member)
         ]
         usage = resource.getrusage(resource.RUSAGE_SELF)
+        now_us = time.time_ns() // 1000  # no node's clock is behind
         return WorkerReport(
-            deliveries=deliveries,
             neighbours=changed,
-            published=self._published,
-            first=counters[_FIRST],
-            again=counters[_AGAIN],
-            outside=self._outside,
-            unreported=self._unreported,
+            facts=self._reducer.facts(now_us) if self._reducer is not None else RunFacts(now_us),
             refused={name: count for name, count in counters.items() if name.startswith(_REFUSED)},
             resident_bytes=_resident_bytes(),
             cpu_s=usage.ru_utime + usage.ru_stime,
-            latencies_us=latencies,
             followed=[
                 (number, *reader.told())
                 for number, member in self._members.items()
@@ -244,17 +256,23 @@ class Worker:
         )
 
 
+async def _read(subscription: Subscription) -> None:
+    """An application that takes what comes."""
+    async for _ in subscription:
+        pass
+
+
 def _counted(node: Node) -> Counter[str]:
     """What a node counted, what it thought of cards, and frames that never came to their end."""
-    driver = node._driver
-    more = {f"cards: {why}": count for why, count in driver.peer_table.counters.items()}
-    return driver.counters + Counter({**more, _CUT: driver.transport.counters[_CUT]})
+    peer, driver = node._peer, node._driver
+    more = {f"cards: {why}": count for why, count in peer.peer_table.counters.items()}
+    return peer.counters + driver.counters + Counter({**more, _CUT: driver.transport.counters[_CUT]})
 
 
 def _changed_neighbours(member: _WorkerNode) -> list[tuple[str, tuple[int, int]]]:
     """The topics whose ring neighbours are others than last told."""
     changed = []
-    for topic, (lower, higher) in member.node._driver.neighbours().items():
+    for topic, (lower, higher) in member.node._peer.neighbours().items():
         pair = (_point(lower), _point(higher))
         if member.neighbours.get(topic) != pair:
             member.neighbours[topic] = pair

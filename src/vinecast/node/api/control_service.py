@@ -8,7 +8,6 @@ from vinecast.core.errors import InputError
 from vinecast.core.log.event_record import PUBLIC_KEY_BYTES
 from vinecast.node.api.event_feed import EventFeed, log_told
 from vinecast.node.api.node import Node
-from vinecast.node.api.receipt import Receipt
 from vinecast.node.api.schemas import schema_in
 from vinecast.node.control.requests import (
     ImmediateRequest,
@@ -23,6 +22,7 @@ from vinecast.node.control.requests import (
     TopicRequest,
     TopicsRequest,
 )
+from vinecast.peer.receipt import Receipt
 
 PEERS_TOLD_MAX = 1000  # ours: nobody reads more
 

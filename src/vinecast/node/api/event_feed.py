@@ -92,9 +92,7 @@ class EventFeed:
 
     def ack(self, topic: str, offset: int) -> None:
         """The consumer is done with an event that was passed on, and with all before it."""
-        cursor = self.subscriptions[0]._cursor
-        if cursor is not None:
-            cursor.ack(topic, offset)
+        self.subscriptions[0]._ack(topic, offset)
 
     async def next(self) -> News | None:
         """What is new; None when nothing will be any more."""

@@ -12,8 +12,7 @@ kept there, so that a node that comes back is the same one and finds the network
 """
 
 import asyncio
-import os
-import time
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,17 +22,17 @@ from typing import Any, Self
 from vinecast.core.content.schemas import Schema
 from vinecast.core.errors import ClosedError, InputError, NotStartedError
 from vinecast.core.log.blocks import cid_from_text
-from vinecast.node.api.content import ContentSubscriptions, FilterLike, Values, as_plain
+from vinecast.node.api.content import FilterLike, Values, as_plain, filter_set_of
 from vinecast.node.api.publisher import Headers, Payload, Publisher
-from vinecast.node.api.receipt import Receipt
 from vinecast.node.api.schemas import Schemas
 from vinecast.node.api.subscription import Event, Subscription
-from vinecast.node.api.subscriptions import NodeSubscriptions
 from vinecast.node.api.topic_names import TopicNames
-from vinecast.node.runtime.bootstrap import Bootstrap
+from vinecast.node.runtime.capabilities import new_seed, scratch_pool, session_draws
 from vinecast.node.runtime.clock import RealClock
 from vinecast.node.runtime.config import NodeConfig
-from vinecast.node.runtime.driver import Driver, DriverPorts, OwnCard
+from vinecast.node.runtime.driver import CARD_VERSION, Driver
+from vinecast.node.runtime.recorder import PeerMaking, Recorder, record_place, start_recorder
+from vinecast.node.runtime.tracer import NodeTrace, TraceSink
 from vinecast.node.runtime.warm_up import is_warm, warm_up
 from vinecast.node.storage.identity_file import load_or_make_identity, make_identity
 from vinecast.node.storage.memory_streams import VolatileStreams
@@ -43,14 +42,18 @@ from vinecast.node.storage.streams_store import StreamStore
 from vinecast.node.transport.interface import Transport
 from vinecast.node.transport.tls_transport import TlsTransport
 from vinecast.peer.address import Address
-from vinecast.peer.identity import Identity
+from vinecast.peer.identity import Identity, verify
+from vinecast.peer.inputs import AwaitLevel, EventsStored, LeaveTopic, OpenSubscription, StoreCloses
+from vinecast.peer.links import LinkLimits
+from vinecast.peer.peer import Peer, PeerPorts
+from vinecast.peer.receipt import Receipt
 from vinecast.peer.streams.cursor import Start
 from vinecast.peer.topics import check_topic
 from vinecast.protocols.streams import NOW
 from vinecast.systems.common.router import ME
 
 MINUTE_S = 60.0
-_CARD = "card version"
+REMEMBERED_PEERS = 64  # ours: of those connected, so many are written down each minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ class Node:
         if self._listen.host in ("0.0.0.0", "::") and self._advertise is None:
             raise InputError(f"a node that listens on {listen} must say where others reach it (advertise)")
         self._folder = Path(folder) if folder is not None else None
+        record_place(self.config, self._folder)  # says so if there is none
         self._identity, self._transport = identity, transport
         self._started_publisher: Publisher | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -97,12 +101,15 @@ class Node:
         self._store: Store | None = None
         self._streams: StreamStore | VolatileStreams | None = None
         self._names: TopicNames | None = None
-        self._contents: ContentSubscriptions | None = None
-        self._started_subscriptions: NodeSubscriptions | None = None
-        self._bootstrap: Bootstrap | None = None
+        self._recorder: Recorder | None = None
+        self._trace: NodeTrace | None = None
+        self._trace_sink: TraceSink | None = None
+        self._numbers = itertools.count(1)
         self._closed = False
-        self.join_trouble: dict[str, str] = {}
-        """Address → why it could not be joined there, when last tried."""
+
+    def trace_to(self, sink: TraceSink) -> None:
+        """Before the start: have the node's trace records handed to somebody, beside ``trace_folder``."""
+        self._trace_sink = sink
 
     # Life.
 
@@ -115,9 +122,11 @@ class Node:
         try:
             await self._start()
         except BaseException:
-            for store in (self._streams, self._store):
-                if store is not None:
-                    await store.close()
+            for opened in (self._streams, self._store, self._recorder):
+                if opened is not None:
+                    await opened.close()
+            if self._trace is not None:
+                self._trace.close()
             raise
         return self
 
@@ -127,7 +136,9 @@ class Node:
         if self._identity is None:
             kept = self._folder
             self._identity = load_or_make_identity(kept) if kept else make_identity()
-        identity, config = self._identity, self.config
+        identity = self._identity
+        self._trace = trace = NodeTrace(self.config, identity.id, self._trace_sink)
+        config = trace.config
         if self._folder is None:
             self._store = await Store.in_memory(identity.id, config.store)
             self._streams = VolatileStreams(self._kept)
@@ -139,58 +150,43 @@ class Node:
                 identity,
                 self._listen,
                 self.network,
+                session_draws(),
                 config.transport,
                 system=config.system,
                 advertise=self._advertise,
             )
-        self._started_subscriptions = subscriptions = NodeSubscriptions(
-            self._store, config.waiting, config.alone_cycles, self._expects_others
-        )
-        self._started_driver = Driver(
-            identity,
+        clock = RealClock()
+        limits = config.transport
+        making = PeerMaking(
+            identity.public,
             self.network,
-            int.from_bytes(os.urandom(7), "big"),
+            new_seed(),
             config,
-            DriverPorts(self._transport, RealClock(), self._streams, subscriptions.take, subscriptions.read),
-            OwnCard(self._advertise, int.from_bytes(self._store.meta(_CARD) or b"", "big"), self._note_card),
+            LinkLimits(limits.frame_bytes_max, limits.redial_s_min, limits.redial_s_max, limits.dial_s),
+            int.from_bytes(self._store.meta(CARD_VERSION) or b"", "big"),
         )
-        subscriptions.driver = self._started_driver
-        driver = self._started_driver
-        self._contents = ContentSubscriptions(subscriptions, driver.counters, driver.by_content, driver.want)
-        self._started_driver.recall((session.on_us, session.last_us) for session in self._store.sessions())
-        self._started_publisher = Publisher(
-            identity,
-            self.network,
-            self._started_driver,
-            self._store,
-            config.publish_wait_s,
-            self._count_others,
-            config.holders,
+        ports = PeerPorts(self._streams, identity.sign, verify, scratch_pool())
+        self._recorder = recorder = await start_recorder(
+            config, self._folder, making, ports, f"{clock.wall_us():x}"
         )
-        await self._started_driver.start()
-        self._started_driver.subscribe(self._store.subscriptions())
-        streams = self._started_driver.streams
-        streams.resume()
-        self._names = TopicNames(identity, self.network, self._store, streams.replicas, streams.table.do)
+        if recorder is not None:
+            driver = Driver(recorder.peer, self._transport, clock, self._store, recorder.handle)
+        else:
+            driver = Driver(making.make(ports), self._transport, clock, self._store)
+        self._started_driver = driver
+        driver.on_traced = trace.take
+        self._started_publisher = Publisher(driver, self._store)
+        sessions = tuple((session.on_us, session.last_us) for session in self._store.sessions())
+        await driver.start(self._advertise, tuple(self._join), sessions)
+        self._names = TopicNames(identity, self.network, self._store, driver)
         self._names.begin()
-        assert self._store is not None
-        self._store.mark_on(time.time_ns() // 1000)
-        dial_s = config.transport.dial_s
-        self._bootstrap = bootstrap = Bootstrap(
-            self._started_driver, self._store, self._join, dial_s, self.join_trouble
-        )
-        retainer = Retainer(self._streams, lambda topic: config.retention, self._started_driver.now_us)
-        works = (bootstrap.keep(), subscriptions.keep_following(), self._keep_store_current(), retainer.run())
-        self._tasks = [asyncio.create_task(work) for work in works]
+        self._store.mark_on(clock.wall_us())
+        retainer = Retainer(self._streams, lambda topic: config.retention, clock.now_us)
+        self._tasks = [asyncio.create_task(work) for work in (self._keep_store_current(), retainer.run())]
 
     def _kept(self, cids: tuple[bytes, ...]) -> None:
         """The store of streams says what is safe."""
-        self._driver.streams.kept(cids)
-
-    def _note_card(self, version: int) -> None:
-        """Remember a card's version: the next one must be higher, whatever the clock says then."""
-        assert self._store is not None
-        self._store.put_meta(_CARD, version.to_bytes(8, "big"))
+        self._driver.feed(EventsStored(cids))
 
     async def close(self) -> None:
         """Take leave of the others, and let go of everything. Once is enough, twice does no harm."""
@@ -201,20 +197,22 @@ class Node:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
-        if self._started_publisher is not None:
-            self._started_publisher.close()
-        for subscription in (
-            self._started_subscriptions.all() if self._started_subscriptions is not None else ()
-        ):
-            subscription._end()
-        if self._started_driver is not None:
+        driver = self._started_driver
+        if driver is not None:
+            for sink in driver.sinks.values():
+                sink.end()
             self._note_peers()
             assert self._streams is not None
-            self._started_driver.streams.stop()
-            await self._streams.close()  # first, so that publishers hear what is safe here
-            await self._started_driver.leave(self.config.leave_s)
+            driver.feed(StoreCloses())  # nothing more is published
+            await self._streams.close()  # what becomes safe here has its receipt
+            await driver.leave(self.config.leave_s)  # and for the rest there will be none
+        if self._trace is not None:
+            self._trace.close()
+        if self._recorder is not None:
+            await self._recorder.close()
         if self._store is not None:
-            self._store.mark_off(time.time_ns() // 1000)
+            if driver is not None:
+                self._store.mark_off(driver.clock.wall_us())
             await self._store.close()
 
     async def __aenter__(self) -> Self:
@@ -240,11 +238,14 @@ class Node:
         return self._started_publisher
 
     @property
-    def _subscriptions(self) -> NodeSubscriptions:
-        """Who reads what; for those who look inside."""
-        self._driver  # noqa: B018  (says so when the node has not been started)
-        assert self._started_subscriptions is not None
-        return self._started_subscriptions
+    def _peer(self) -> Peer:
+        """The machine; for those who look inside."""
+        return self._driver.peer
+
+    @property
+    def join_trouble(self) -> dict[str, str]:
+        """Address → why it could not be joined there, when last tried."""
+        return dict(self._peer.bootstrap.trouble) if self._started_driver is not None else {}
 
     @property
     def names(self) -> TopicNames:
@@ -261,12 +262,12 @@ class Node:
     @property
     def id(self) -> bytes:
         """The node's id: the hash of its public key."""
-        return self._driver.peer_table.me
+        return self._peer.peer_table.me
 
     @property
     def address(self) -> str:
         """Where others reach it."""
-        return self._driver.peer_table.card.address
+        return self._peer.peer_table.card.address
 
     @property
     def has_joined(self) -> bool:
@@ -276,7 +277,7 @@ class Node:
     @property
     def cycles(self) -> int:
         """How many cycles of gossip have passed."""
-        return self._driver.peer_table.cycle
+        return self._peer.peer_table.cycle
 
     async def next_cycle(self) -> bool:
         """Wait for the next cycle of gossip; whether there was one: not when the node is closed."""
@@ -284,15 +285,15 @@ class Node:
 
     def topics(self) -> list[str]:
         """What it subscribes to."""
-        return list(self._driver.peer_table.topics_of(ME))
+        return list(self._peer.peer_table.topics_of(ME))
 
     def known_topics(self) -> list[str]:
         """All topics that it or a peer that it knows subscribes to."""
-        return self._driver.peer_table.topics.known()
+        return self._peer.peer_table.topics.known()
 
     def peers(self) -> list[PeerInfo]:
         """Whom it knows."""
-        peer_table, connections = self._driver.peer_table, self._driver.transport.connections()
+        peer_table, connections = self._peer.peer_table, self._driver.transport.connections()
         return [
             PeerInfo(
                 peer_table.id_of(number),
@@ -305,26 +306,31 @@ class Node:
 
     def stats(self) -> dict[str, Any]:
         """The node in numbers."""
-        driver = self._driver
-        topics = self.topics()
-        rings = [driver.is_ready(topic) for topic in topics if not driver.is_alone(topic)]
-        stored = Counter({f"streams: {what}": n for what, n in driver.streams.store.counters.items()})
+        peer, driver = self._peer, self._driver
+        topics, store = self.topics(), peer.streams.store
+        rings = [peer.is_ready(topic) for topic in topics if not peer.is_alone(topic)]
+        stored = Counter({f"streams: {what}": n for what, n in store.counters.items()})
+        counters = peer.counters + peer.peer_table.counters + driver.counters + stored
+        if self._recorder is not None:
+            counters += self._recorder.counters
+        if self._trace is not None:
+            counters += self._trace.counters
         return {
             "id": self.id.hex(),
-            "key": driver.peer_table.card.public.hex(),
+            "key": peer.peer_table.card.public.hex(),
             "address": self.address,
             "topics": len(topics),
             "rings": len(rings),
             "rings_complete": sum(rings),
-            "peers": len(driver.peer_table.known()),
+            "peers": len(peer.peer_table.known()),
             "connections": len(driver.transport.connections()),
-            "cycles": driver.peer_table.cycle,
-            "unread": self._subscriptions.unread,
-            "dropped": sum(subscription.dropped for subscription in self._subscriptions.all()),
-            "streams": len(driver.streams.store.topics()),
-            "counters": dict(sorted((driver.counters + driver.peer_table.counters + stored).items())),
-            **driver.routing(),
-            **driver.regularity(),
+            "cycles": peer.peer_table.cycle,
+            "unread": peer.subscriptions.unread,
+            "dropped": sum(sink.dropped for sink in driver.sinks.values()),
+            "streams": len(store.topics()),
+            "counters": dict(sorted(counters.items())),
+            **peer.routing(),
+            **peer.regularity(),
         }
 
     # Publishing.
@@ -344,7 +350,7 @@ class Node:
         with ``NodeConfig.holders`` others, or after ``publish_wait_s``, and says how many hold it. Another is
         sent once to those who are there, and kept by nobody.
         """
-        name, events = as_plain(topic, (payload,), headers, self._driver.by_content)
+        name, events = as_plain(topic, (payload,), headers, self._peer.by_content)
         data, said = next(events)
         return await self._publisher.publish(name, data, said, durable)
 
@@ -359,7 +365,7 @@ class Node:
 
         When one of them is refused, those before it have been published.
         """
-        name, events = as_plain(topic, payloads, headers, self._driver.by_content)
+        name, events = as_plain(topic, payloads, headers, self._peer.by_content)
         return await self._publisher.publish_all(name, events, durable)
 
     # Subscribing.
@@ -374,20 +380,30 @@ class Node:
         anywhere, or after the one with this offset or id. A ``consumer`` goes on after what it acknowledged
         last (``Subscription.ack``), and only the first time at the start.
         """
-        subscriptions = self._subscriptions
+        driver = self._driver
         if self._closed:
             raise ClosedError("the node is closed: make another one to go on")
-        if isinstance(topic, Schema):
-            assert self._contents is not None
-            return self._contents.subscribe(topic, start, consumer, filter)
-        if filter is not None:
+        schema = topic if isinstance(topic, Schema) else None
+        if schema is None and filter is not None:
             raise InputError("a filter goes with a schema, not with a topic")
-        return subscriptions.subscribe(topic, start, consumer)
+        name = schema.name if schema is not None else str(topic)
+        wanted = filter_set_of(schema, filter) if schema is not None else None
+        number = next(self._numbers)
+        subscription = Subscription(driver, number, name, self.config.waiting)
+        driver.sinks[number] = subscription
+        try:
+            driver.request(
+                lambda request: OpenSubscription(request, number, name, start, consumer, schema, wanted)
+            ).result()
+        except InputError:
+            del driver.sinks[number]
+            raise
+        return subscription
 
     def log(self, topic: str, after: str | None = None, count: int = 100) -> list[Event]:
         """What this node keeps of a topic's stream, in the order that all nodes share; ``after``: the id of
         an event of it."""
-        store, place = self._driver.streams.store, (0, b"")
+        store, place = self._peer.streams.store, (0, b"")
         check_topic(topic)
         if after is not None:
             cid = cid_from_text(after)
@@ -398,26 +414,16 @@ class Node:
 
     async def caught_up(self, topic: str) -> None:
         """Wait until this node has all of a topic's stream that others tell of; some cycles at the least,
-        since they have to be found first."""
-        await self._subscriptions.caught_up(topic)
+        since they have to be found first. ClosedError when the node is closed before."""
+        name = check_topic(topic)
+        await self._driver.ask(lambda request: AwaitLevel(request, name))
 
     async def unsubscribe(self, topic: str) -> None:
         """Leave a topic, whoever reads it, also one from before a restart."""
-        await self._subscriptions.unsubscribe(topic)
-
-    def _expects_others(self) -> bool:
-        """Whether there is anybody to meet."""
-        assert self._store is not None
-        return bool(self._join or self._driver.peer_table.known() or self._store.peers())
-
-    def _count_others(self) -> int:
-        """How many other nodes there are; one while the first of those it was told of is being called on."""
-        count = self._driver.count_others()
-        if count or self._driver.joined.is_set():
-            return count
-        assert self._store is not None
-        addresses = (*self._join, *(peer.address for peer in self._store.peers()))
-        return int(any(str(address) not in self.join_trouble for address in addresses))
+        driver, subscriptions = self._driver, self._peer.subscriptions
+        driver.feed(LeaveTopic(topic))
+        for number in [number for number in driver.sinks if not subscriptions.is_open(number)]:
+            driver.sinks.pop(number).end()
 
     # In the background.
 
@@ -428,10 +434,13 @@ class Node:
         while True:
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, MINUTE_S)
-            self._store.mark_still_on(time.time_ns() // 1000)
+            self._store.mark_still_on(self._driver.clock.wall_us())
             self._note_peers()
             self.names.renew()
 
     def _note_peers(self) -> None:
-        if self._bootstrap is not None:
-            self._bootstrap.note(time.time_ns() // 1000)
+        """Write down who is there, for the time after a restart."""
+        assert self._store is not None
+        driver = self._driver
+        for peer, connection in list(driver.transport.connections().items())[:REMEMBERED_PEERS]:
+            self._store.add_peer(peer, connection.address, driver.clock.wall_us())

@@ -1,27 +1,44 @@
 """A subscription, as the application holds it: an asynchronous iterator over events.
 
-The node never waits for a reader. What a reader does not take in time waits in a queue that is bounded in
-events and in bytes; when that is full, further events are dropped and counted (``dropped``), and the reader
-goes on with those that came first. Events of streams are not dropped: they lie in the store, and are read
-from there later (``peer/streams/cursor``).
+The node never waits for a reader. What a reader does not take in time waits in a queue that the peer keeps
+within its bounds (``peer/subscriptions``): the reader says what it took. What found no room is counted
+(``dropped``).
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
-from typing import Self
+from typing import Any, Protocol, Self
 
 from msgspec import Struct
 
 from vinecast.core.log.batch_signature import SignedEvent
 from vinecast.core.log.blocks import cid_text
-from vinecast.node.api.content import SubscriptionFilter, read_values
-from vinecast.peer.streams.cursor import Cursor
-from vinecast.peer.topics import Pattern
+from vinecast.node.runtime.driver import EventSink
+from vinecast.peer import inputs as given
+from vinecast.peer.content import read_values
+from vinecast.peer.outputs import DeliverEvent
 
-WAITING_BYTES = 64 * 1024 * 1024
-"""Of all events that wait for one reader (ours): ten thousand of the largest would take gigabytes."""
+TOLD_AFTER, TOLD_AFTER_BYTES = 128, 256 * 1024
+"""Events, and bytes of them, that a reader takes before it tells so (ours)."""
+
+
+class SubscriptionHost(Protocol):
+    """The driver, as far as it is needed here."""
+
+    @property
+    def sinks(self) -> MutableMapping[int, EventSink]:
+        """The subscriptions by number."""
+
+    def feed(self, what: given.PeerCommand) -> None:
+        """Hand the peer something."""
+
+    def request(self, make: Callable[[int], given.PeerCommand]) -> asyncio.Future[Any]:
+        """Hand the peer a request, made from its number; its answer."""
+
+    async def ask(self, make: Callable[[int], given.PeerCommand]) -> Any:
+        """Hand the peer a request, and wait for its answer."""
 
 
 class Event(Struct, frozen=True, gc=False):
@@ -73,33 +90,19 @@ class Event(Struct, frozen=True, gc=False):
 class Subscription:
     """Made by ``Node.subscribe``. Iterate over it; ``close`` it when done, or use it in ``async with``."""
 
-    def __init__(
-        self,
-        pattern: Pattern,
-        waiting: int,
-        ready: Callable[["Subscription"], Awaitable[None]],
-        close: Callable[["Subscription"], Awaitable[None]],
-        cursor: Cursor | None = None,
-        wanted: SubscriptionFilter | None = None,
-    ) -> None:
-        self._pattern = pattern
+    def __init__(self, driver: SubscriptionHost, number: int, topic: str, waiting: int) -> None:
+        self._driver, self._number = driver, number
+        self.topic = topic
+        """What was asked for."""
         self.dropped = 0
         """Events that found no room to wait."""
-        self._waiting = waiting
-        self._cursor = cursor
-        """How far it has come in streams; None where there are none."""
-        self._wanted = wanted
-        """Which events of its topic it wants; None for all."""
-        self._waiting_bytes = 0
+        self._told_after = max(1, min(TOLD_AFTER, waiting // 4))
+        self._taken = self._taken_bytes = 0
+        """Read, and not told the peer yet."""
         self._events: deque[Event] = deque()
+        self._failure: Exception | None = None
         self._came = asyncio.Event()
-        self._ready, self._close = ready, close
         self._closed = False
-
-    @property
-    def topic(self) -> str:
-        """What was asked for."""
-        return str(self._pattern)
 
     @property
     def waiting(self) -> int:
@@ -108,59 +111,36 @@ class Subscription:
 
     async def ready(self) -> Self:
         """Wait until events of the topic would reach this node, or nobody else is there to publish any."""
-        await self._ready(self)
+        await self._driver.ask(lambda request: given.AwaitReady(request, self._number))
         return self
 
     async def close(self) -> None:
         """Read no more. What waits can still be read; then the iteration ends."""
         if not self._closed:
-            self._end()
-            await self._close(self)
-
-    def _offer(self, event: Event) -> bool:
-        """Let an event wait for the reader; whether there was room."""
-        if self._closed:
-            return False
-        if self._wanted is not None and not self._wanted.has(event._signed):
-            return True
-        waiting_bytes = self._waiting_bytes + len(event._signed.block)
-        if len(self._events) >= self._waiting or waiting_bytes > WAITING_BYTES:
-            self.dropped += 1
-            return False
-        self._waiting_bytes = waiting_bytes
-        if not self._events:
-            self._came.set()
-        self._events.append(event)
-        return True
-
-    def _read(self, signed: SignedEvent, hops: int, position: int) -> None:
-        """Let an event of a stream wait for the reader, or be read later."""
-        topic, cursor = signed.record.topic, self._cursor
-        if self._closed or cursor is None:
-            return
-        has_room = len(self._events) < self._waiting and self._waiting_bytes < WAITING_BYTES
-        if not has_room or not cursor.is_next(topic, position):
-            cursor.fall_behind(topic)
-            self._came.set()
-            return
-        cursor.advance(topic, position)
-        if cursor.wants(signed):
-            self._put(signed, hops, position)
-
-    def _put(self, signed: SignedEvent, hops: int, position: int) -> None:
-        if self._wanted is not None and not self._wanted.has(signed):
-            return
-        self._waiting_bytes += len(signed.block)
-        self._came.set()
-        self._events.append(Event(signed, hops, position))
+            self.end()
+            self._driver.sinks.pop(self._number, None)
+            self._driver.feed(given.CloseSubscription(self._number))
 
     async def ack(self, event: Event) -> None:
         """Say that the consumer is done with an event of a stream and with all before it: after a restart it
         goes on behind that. It is written down soon; a crash before means that events come again."""
-        if self._cursor is not None:
-            self._cursor.ack(event.topic, event.offset)
+        self._ack(event.topic, event.offset)
 
-    def _end(self) -> None:
+    def _ack(self, topic: str, offset: int) -> None:
+        self._driver.request(lambda request: given.AckPosition(request, self._number, topic, offset)).result()
+
+    def offer(self, event: DeliverEvent) -> None:
+        """Let an event wait for the reader."""
+        if not self._events:
+            self._came.set()
+        self._events.append(Event(event.signed, event.hops, event.position))
+
+    def fail(self, error: Exception) -> None:
+        """What comes next cannot be read."""
+        self._failure = error
+        self._came.set()
+
+    def end(self) -> None:
         """No more events will come."""
         self._closed = True
         self._came.set()
@@ -170,18 +150,26 @@ class Subscription:
 
     async def __anext__(self) -> Event:
         while not self._events:
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                self._tell()
+                raise failure
             if self._closed:
                 raise StopAsyncIteration
-            if self._cursor is not None and self._cursor.is_behind:
-                self._cursor.catch_up(lambda signed, position: self._put(signed, -1, position))
-                if not self._events:  # nothing that is wanted: the loop has others to serve, too
-                    await asyncio.sleep(0)
-                continue
             self._came.clear()
             await self._came.wait()
         event = self._events.popleft()
-        self._waiting_bytes -= len(event._signed.block)
+        self._taken += 1
+        self._taken_bytes += len(event._signed.block)
+        if self._taken >= self._told_after or self._taken_bytes >= TOLD_AFTER_BYTES:
+            self._tell()
         return event
+
+    def _tell(self) -> None:
+        """Tell the peer what was read: there is room for more."""
+        taken, size, self._taken, self._taken_bytes = self._taken, self._taken_bytes, 0, 0
+        if not self._closed:
+            self._driver.feed(given.EventsTaken(self._number, taken, size))
 
     async def __aenter__(self) -> Self:
         return await self.ready()

@@ -23,10 +23,10 @@ from vinecast.core.content.schemas import Schema
 from vinecast.core.errors import ClosedError, InputError, NotStartedError, TimedOutError
 from vinecast.node.api.content import FilterLike, Values
 from vinecast.node.api.node import Node, PeerInfo
-from vinecast.node.api.receipt import Receipt
 from vinecast.node.api.subscription import Event, Subscription
 from vinecast.node.runtime.config import NodeConfig
 from vinecast.node.runtime.loop import new_event_loop
+from vinecast.peer.receipt import Receipt
 from vinecast.peer.streams.cursor import Start
 from vinecast.protocols.streams import NOW
 

@@ -11,8 +11,7 @@ own. Then the former owner's records count no more, and it stops renewing them w
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +19,6 @@ from typing import Any
 import msgspec
 
 from vinecast.core.errors import InputError, RemoteError, RightsError, TimedOutError
-from vinecast.core.events import Effect
 from vinecast.core.log.batch_signature import SIGNATURE_BYTES
 from vinecast.core.log.blocks import CID_HEAD, cid_of, cid_text
 from vinecast.core.log.descriptor import (
@@ -43,11 +41,12 @@ from vinecast.core.log.name_record import (
     name_key,
     sign_name,
 )
+from vinecast.node.runtime.driver import Driver
 from vinecast.node.storage.store import Store
 from vinecast.peer.identity import Identity
-from vinecast.peer.streams.replicas import ReplicaFinder
+from vinecast.peer.inputs import AskTable, ForgetValue
 from vinecast.peer.topics import check_topic
-from vinecast.protocols.kademlia import Found, Kademlia, Operation
+from vinecast.protocols.kademlia import Found, Operation
 
 log = logging.getLogger("vinecast.node")
 
@@ -58,8 +57,6 @@ HISTORY_MAX = 1000
 HEIR = "heir"
 """The metadata of a topic that is being handed on: the new owner's key and the signature that appoints it."""
 _META = "own topics"
-
-Begin = Callable[[Kademlia, int], list[Effect]]
 
 
 class _OwnTopic(msgspec.Struct, array_like=True):
@@ -111,19 +108,11 @@ def _when(time_us: int) -> str:
 
 
 class TopicNames:
-    """Topic descriptors and name records, as one node makes and finds them. ``do`` has Kademlia do
-    something."""
+    """Topic descriptors and name records, as one node makes and finds them."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        network: str,
-        store: Store,
-        replicas: ReplicaFinder,
-        do: Callable[[Begin], None],
-    ) -> None:
+    def __init__(self, identity: Identity, network: str, store: Store, driver: Driver) -> None:
         self._public, self._sign, self._network = identity.public, identity.sign, network
-        self._store, self._replicas, self._do = store, replicas, do
+        self._store, self._driver = store, driver
         self._own: dict[str, _OwnTopic] = {}
         kept = store.meta(_META)
         if kept is not None:
@@ -134,7 +123,7 @@ class TopicNames:
     async def create(self, name: str, metadata: Mapping[str, str | bytes] | None = None) -> Described:
         """A new topic of this node's."""
         self._check_new(name)
-        descriptor = TopicDescriptor(name, self._public, _now_us(), dict(metadata or {}))
+        descriptor = TopicDescriptor(name, self._public, self._now_us(), dict(metadata or {}))
         return await self._publish(descriptor, 1)
 
     async def show(self, name: str, owner: bytes | None = None) -> Described:
@@ -155,7 +144,7 @@ class TopicNames:
         """Link a topic that this node speaks for to a sub-topic, which may be somebody else's."""
         above, record = await self._show_own(name)
         below = await self.show(subtopic, owner)
-        descriptor = with_subtopic(above.descriptor, subtopic, below.cid, _now_us())
+        descriptor = with_subtopic(above.descriptor, subtopic, below.cid, self._now_us())
         return await self._publish(descriptor, record.sequence + 1, record.heirs)
 
     async def hand_on(self, name: str, key: bytes) -> Described:
@@ -170,7 +159,7 @@ class TopicNames:
             raise RightsError(f"the topic {name!r} is handed on to {above.heir.key.hex()[:16]}… already")
         heir = hand_on(self._network, record, key, self._sign)[-1]
         metadata = {**above.descriptor.metadata, HEIR: heir.key + heir.signature}
-        descriptor = updated(above.descriptor, _now_us(), metadata)
+        descriptor = updated(above.descriptor, self._now_us(), metadata)
         return await self._publish(descriptor, record.sequence + 1, record.heirs)
 
     async def take_over(self, name: str, owner: bytes) -> Described:
@@ -187,7 +176,7 @@ class TopicNames:
         before = [encode_descriptor(version.descriptor) for version in reversed(versions)]
         for block in before:
             self._put(cid_of(block)[len(CID_HEAD) :], block)
-        descriptor = updated(above.descriptor, _now_us(), metadata)
+        descriptor = updated(above.descriptor, self._now_us(), metadata)
         heirs = (*above.record.heirs, heir)
         return await self._publish(descriptor, above.record.sequence + 1, heirs, before)
 
@@ -204,7 +193,7 @@ class TopicNames:
         """A topic of this node's that starts from another's, and has its history."""
         self._check_new(new_name or name)
         origin = await self.show(name, owner)
-        return await self._publish(forked(origin.descriptor, self._public, _now_us(), new_name), 1)
+        return await self._publish(forked(origin.descriptor, self._public, self._now_us(), new_name), 1)
 
     def _check_new(self, name: str) -> None:
         if check_topic(name) in self._own:
@@ -235,7 +224,7 @@ class TopicNames:
     def renew(self, left_us: int = LIFETIME_US // 2) -> None:
         """Sign again what has no more than so much of its time left; of what is being handed on, after a look
         at whether it was taken over."""
-        now_us = _now_us()
+        now_us = self._now_us()
         for name, own in self._own.items():
             record = decode_name(own.record)
             if record.signer != self._public or record.expires_us - now_us > left_us:
@@ -248,14 +237,14 @@ class TopicNames:
     def _look(self, name: str, key: bytes) -> None:
         """See whether a topic that is being handed on was taken over; else it is still this node's."""
 
-        def settle(found: Found) -> None:
-            if found.value:
+        def settle(answer: asyncio.Future[Found]) -> None:
+            found = None if answer.cancelled() or answer.exception() else answer.result()
+            if found is not None and found.value:
                 self._learn(found.value)
             if decode_name(self._own[name].record).signer == self._public:
                 self._sign_again(name)
 
-        self._replicas.await_answer(Operation.GET, key, settle)
-        self._do(lambda table, now_us: table.get(key, now_us))
+        self._begin(Operation.GET, key).add_done_callback(settle)
 
     def _sign_again(self, name: str) -> None:
         own = self._own[name]
@@ -273,14 +262,15 @@ class TopicNames:
             return
         own.record = value
         self._note()
-        if self._replicas.table is not None:
-            self._replicas.table.forget(record.key)
+        self._driver.feed(ForgetValue(record.key))
 
     def _put(self, key: bytes, value: bytes) -> None:
-        try:
-            self._do(lambda table, now_us: table.put(key, value, now_us))
-        except InputError as error:
-            log.warning("a topic cannot be put: %s", error)
+        def look(answer: asyncio.Future[Found]) -> None:
+            error = None if answer.cancelled() else answer.exception()
+            if error is not None:
+                log.warning("a topic cannot be put: %s", error)
+
+        self._begin(Operation.PUT, key, value).add_done_callback(look)
 
     def _note(self) -> None:
         self._store.put_meta(_META, msgspec.msgpack.encode(self._own))
@@ -300,10 +290,8 @@ class TopicNames:
         record = self._record(name, descriptor.owner, cid, sequence, heirs)
         encoded = encode_name(record)
         key = cid[len(CID_HEAD) :]
-        await self._ask(Operation.PUT, key, lambda table, now_us: table.put(key, block, now_us))
-        await self._ask(
-            Operation.PUT, record.key, lambda table, now_us: table.put(record.key, encoded, now_us)
-        )
+        await self._ask(Operation.PUT, key, block)
+        await self._ask(Operation.PUT, record.key, encoded)
         own = self._own.setdefault(name, _OwnTopic(encoded, []))
         own.record = encoded
         own.descriptors = [*(before or own.descriptors), block]
@@ -313,7 +301,7 @@ class TopicNames:
     def _record(
         self, name: str, owner: bytes, value: bytes, sequence: int, heirs: tuple[Heir, ...]
     ) -> NameRecord:
-        return sign_name(self._network, name, owner, value, sequence, _now_us(), self._sign, heirs)
+        return sign_name(self._network, name, owner, value, sequence, self._now_us(), self._sign, heirs)
 
     async def _follow(
         self, link: bytes, name: str | None = None, owner: bytes | None = None
@@ -329,24 +317,20 @@ class TopicNames:
             ) from None
 
     async def _get(self, key: bytes) -> bytes:
-        found = await self._ask(Operation.GET, key, lambda table, now_us: table.get(key, now_us))
+        found = await self._ask(Operation.GET, key)
         return found.value
 
-    async def _ask(self, operation: Operation, key: bytes, begin: Begin) -> Found:
-        answer: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
-
-        def settle(found: Found) -> None:
-            if not answer.done():
-                answer.set_result(found)
-
-        self._replicas.await_answer(operation, key, settle)
+    async def _ask(self, operation: Operation, key: bytes, value: bytes = b"") -> Found:
         try:
-            self._do(begin)
             async with asyncio.timeout(PATIENCE_S):
-                return await answer
+                found: Found = await self._driver.answer_of(self._begin(operation, key, value))
+                return found
         except TimeoutError:
             raise TimedOutError("the other nodes did not answer in time: try again") from None
 
+    def _begin(self, operation: Operation, key: bytes, value: bytes = b"") -> "asyncio.Future[Found]":
+        """Have Kademlia do something; what it finds."""
+        return self._driver.request(lambda request: AskTable(request, operation, key, value))
 
-def _now_us() -> int:
-    return time.time_ns() // 1000
+    def _now_us(self) -> int:
+        return self._driver.clock.wall_us()

@@ -1,384 +1,261 @@
-"""The driver: runs a system's machine in real time, over real connections.
+"""The driver: runs a peer in real time, over real connections.
 
-It is the only place of a node that knows a clock and entropy. Events go into the machine (frames from peers,
-timers, what the application asks for), effects come out and are carried out at once: nothing here waits, so
-that neither a slow peer nor a slow subscriber holds the node up. What cannot be done is counted with its
-reason.
+It is the only place of a node where a peer's inputs come from and its outputs go to. Frames, timers, what the
+store says is safe and what the application asks for go in; frames, timers, deliveries and answers come out
+and are carried out at once. Nothing here waits, so that neither a slow peer nor a slow reader holds the node
+up.
 """
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, assert_never
 
-from vinecast.core.content.filters_index import WhenCompiled
 from vinecast.core.errors import InputError, RemoteError
-from vinecast.core.events import (
-    Blame,
-    Count,
-    Effect,
-    Event,
-    Message,
-    Observe,
-    PeerFound,
-    PeerLost,
-    Send,
-    SetTimer,
-    Start,
-    Stop,
-    TimerFired,
-)
-from vinecast.core.log.batch_signature import SignatureChecker, SignedEvent
-from vinecast.core.machine import NOBODY, SECOND_US
-from vinecast.core.trace import TraceKind, TraceRecord
-from vinecast.node.runtime.capabilities import scratch_pool, when_compiled
+from vinecast.core.events import SetTimer
+from vinecast.core.trace import NamedRecord
+from vinecast.node.runtime.capabilities import compile_beside
 from vinecast.node.runtime.clock import Clock
-from vinecast.node.runtime.config import NodeConfig
-from vinecast.node.runtime.membership import TopicMembership
-from vinecast.node.runtime.timers import Timers
+from vinecast.node.runtime.requests import OpenRequests
+from vinecast.node.storage.store import Store
 from vinecast.node.transport.interface import BROKEN, PeerFacts, Transport
+from vinecast.peer import inputs as given
+from vinecast.peer import outputs as asked
 from vinecast.peer.address import Address
-from vinecast.peer.identity import Identity, verify
-from vinecast.peer.limits.misbehaviour import BenignRefusal, Misbehaviour
-from vinecast.peer.routing import Routing
-from vinecast.peer.streams.durable_runtime import TIMERS as STREAM_TIMERS
-from vinecast.peer.streams.durable_runtime import DurableRuntime
-from vinecast.peer.streams.ports import DeliverSafe, StreamPlace, StreamsSettings
-from vinecast.peer.table.peer_table import PeerTable
-from vinecast.peer.volatile_events import VolatileEvents
-from vinecast.peer.wire.messages import (
-    EventFrame,
-    Frame,
-    Gossip,
-    Introduction,
-    Leaving,
-    StreamFrame,
-    SystemFrame,
-    decode,
-    encode,
-)
-from vinecast.systems.common.notices import Pull
-from vinecast.systems.common.router import ME
+from vinecast.peer.links import CROWDED
+from vinecast.peer.peer import Peer
+from vinecast.peer.runner import PeerRunner
 
-_OBSERVED = {kind: f"events {kind.name.lower().replace('_', ' ')}" for kind in TraceKind}
-UNWANTED = "refused: event on a topic that is not subscribed to"
+log = logging.getLogger("vinecast.node")
+
+CARD_VERSION = "card version"
+"""Under which the store keeps the version of the last card."""
 
 
-class DriverPorts(NamedTuple):
-    """What a driver stands on, and who takes the events that the application subscribed to."""
+class EventSink(Protocol):
+    """A subscription, as far as it is needed here."""
 
-    transport: Transport
-    clock: Clock
-    store: StreamPlace
-    deliver: Callable[[SignedEvent, int], None]
-    """Takes an event outside of streams, and how many connections it travelled; it must not wait."""
-    deliver_safe: DeliverSafe
-    """The same for events of streams."""
+    dropped: int
+    """Events that found no room to wait."""
 
+    def offer(self, event: asked.DeliverEvent) -> None:
+        """Let an event wait for the reader."""
 
-class OwnCard(NamedTuple):
-    """What a driver is told of the node's card, and who is told of a new one."""
+    def fail(self, error: Exception) -> None:
+        """The reader cannot go on."""
 
-    advertise: Address | None
-    """Where others reach the node; None: where it listens."""
-    version: int
-    """Of the last card, before a restart."""
-    on_card: Callable[[int], object]
+    def end(self) -> None:
+        """No more events will come."""
 
 
-class Driver(TopicMembership):
-    """Runs the system of one node."""
+class Driver(PeerRunner):
+    """Runs the peer of a live node."""
 
     def __init__(
         self,
-        identity: Identity,
-        network: str,
-        seed: int,
-        config: NodeConfig,
-        ports: DriverPorts,
-        card: OwnCard,
+        peer: Peer,
+        transport: Transport,
+        clock: Clock,
+        store: Store,
+        handle: Callable[[given.PeerInput, int], list[asked.PeerOutput]] | None = None,
     ) -> None:
-        self.transport, self._clock, store, deliver, deliver_safe = ports
-        self.address, self._version, self._on_card = card
-        self.scratch = scratch_pool()
-        self.when_compiled: WhenCompiled = when_compiled
-        period_us = round(config.period_s * SECOND_US)
+        """``handle``: instead of the peer's, where a recorder stands between."""
+        super().__init__()
+        self.peer, self.transport, self.clock, self._store = peer, transport, clock, store
+        self._handle = handle or peer.handle
         self.counters: Counter[str] = Counter()
-        self._observed: deque[tuple[int, Observe]] = deque(maxlen=config.traced)
-        self.peer_table = PeerTable(
-            identity.public,
-            identity.sign,
-            verify,
-            network,
-            config.peers,
-            config.topics,
-            config.slotting.slots if config.slotting is not None else 0,
-            config.unmet,
-        )
-        self.peer_table.in_use = self._in_use
-        self.system = Routing(config, seed, network, self.peer_table, self)
-        self.machine: Any = self.system.machine
-        """What decides; for those who look inside."""
+        """What the transport turned away."""
+        self.on_traced: Callable[[Sequence[NamedRecord]], object] = lambda records: None
+        """Takes the peer's trace records, if it leaves any."""
         self.joined = asyncio.Event()
         """Set when somebody else is known."""
-        self._codec = self.system.codec
-        self._misbehaviour = Misbehaviour(period_us)
-        checker = SignatureChecker(verify, network)
-        self.events = VolatileEvents(self, self.system, self.peer_table, checker, deliver)
-        self.streams = DurableRuntime(
-            StreamsSettings(network, config.period_s, config.replicas, config.provide),
-            seed,
-            self,
-            self.system,
-            self.peer_table,
-            checker,
-            store,
-            deliver_safe,
-        )
-        self._followed, self._wanted = set(), set()
+        self.sinks: dict[int, EventSink] = {}
+        """The subscriptions by number."""
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._requests = OpenRequests()
+        self._cycles: list[asyncio.Future[None]] = []
+        self._dials: set[asyncio.Task[None]] = set()
+        self._compiling: asyncio.Future[None] | None = None
         self._running = False
-        self._has_news = False
-        """Whether the node's card is another since it was last told to those with a connection."""
-        self.cycles = Timers(
-            period_us,
-            self.now_us,
-            self._fire,
-            self.system.router.partner_of,
-            lambda peer: self.transport.is_connected(self.peer_table.id_of(peer)),
-            self.counters,
-        )
 
     # Life.
 
-    async def start(self) -> Address:
-        """Listen, and begin to gossip; with nobody yet."""
+    async def start(
+        self, advertise: Address | None, join: tuple[Address, ...], sessions: tuple[tuple[int, int], ...]
+    ) -> None:
+        """Listen, and begin to look for others. ``advertise``: where others reach the node, if not where it
+        listens; ``sessions``: when it was on line before."""
         listens = await self.transport.start(self)
-        self.address = self.address or listens
-        self._renew(())
         self._running = True
-        self.cycles.start()
-        self.streams.handle(Start(()))
-        return self.address
-
-    @property
-    def trace(self) -> list[TraceRecord]:
-        """What happened to events lately."""
-        return [
-            TraceRecord(when, ME, one.kind, one.peer, "", one.topic, one.event, one.hops, one.reason)
-            for when, one in self._observed
-        ]
+        remembered = tuple(peer.address for peer in self._store.peers())
+        topics = tuple(self._store.subscriptions())
+        self.feed(given.NodeBegins(advertise or listens, join, remembered, topics, sessions))
 
     async def leave(self, patience_s: float) -> None:
         """Say goodbye, let what is queued go out, and close."""
-        if self._running:
-            self.handle(Stop())
-            self.streams.leave()
-            goodbye = encode(Leaving())
-            for peer in self.transport.connections():
-                self.transport.send(peer, None, goodbye)
+        self.feed(given.NodeEnds())
         self._running = False
-        self.cycles.stop()
+        for timer in self._timers.values():
+            timer.cancel()
+        for dial in self._dials:
+            dial.cancel()
+        self._timers.clear()
+        self._complete_cycle()
+        await asyncio.gather(*self._dials, return_exceptions=True)
         await self.transport.drain(patience_s)
         await self.transport.close()
 
-    def _in_use(self) -> Iterable[int]:
-        return self.system.router.in_use().union(self.connected(), self.streams.in_use())
+    # Into the peer.
 
-    def _renew(self, topics: Iterable[str]) -> None:
-        """Write a new card."""
-        self._version = max(self._clock.wall_us(), self._version + 1)
-        self.peer_table.renew(str(self.address), self._version, topics)
-        self._on_card(self._version)
-        self._has_news = True
+    def _step(self, what: given.PeerInput) -> None:
+        for output in self._handle(what, self.clock.now_us()):
+            self._carry_out(output)
 
-    # What the transport tells.
+    def _after_turn(self, action: Callable[[], object]) -> None:
+        asyncio.get_running_loop().call_soon(action)
+
+    def _crowded_peers(self) -> frozenset[bytes]:
+        return frozenset(self.transport.crowded(CROWDED))
+
+    def request(self, make: Callable[[int], given.PeerCommand]) -> asyncio.Future[Any]:
+        """Hand the peer a request, made from its number; its answer. Wait for it with ``answer_of``."""
+        number, answer = self._requests.begin()
+        self.feed(make(number))
+        return answer
+
+    async def ask(self, make: Callable[[int], given.PeerCommand]) -> Any:
+        """Hand the peer a request, and wait for its answer."""
+        return await self.answer_of(self.request(make))
+
+    async def answer_of(self, answer: asyncio.Future[Any]) -> Any:
+        """The answer to a request. Whoever waits for it no longer takes the request back."""
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self.withdraw(answer)
+            raise
+
+    def withdraw(self, answer: asyncio.Future[Any]) -> None:
+        """Nobody waits for an answer any longer: what has not begun will not."""
+        number = self._requests.drop(answer)
+        if number is not None:
+            self._turn = [one for one in self._turn if one.request != number]
+            self.feed(given.CancelRequest(number))
+
+    def publish(self, topic: str, drafts: tuple[given.Draft, ...], durable: bool) -> asyncio.Future[Any]:
+        """Publish events together with all others of this turn of the loop."""
+        number, answer = self._requests.begin()
+        self._publish(given.PublishDrafts(number, topic, drafts, durable))
+        return answer
 
     def on_up(self, peer: bytes, address: Address, facts: PeerFacts) -> None:
-        """A connection is up: each side introduces itself."""
-        self._codec.forget_connection(peer)
-        self._introduce_myself(peer)
+        """A connection is up."""
+        self.feed(given.LinkUp(peer))
 
     def on_down(self, peer: bytes, reason: str) -> None:
-        """A connection is gone. They are made again when they are needed, so that mostly says nothing about
-        the peer; but one that broke asks for a look: whoever died is missed sooner if it is not waited
-        for."""
-        self._codec.forget_connection(peer)
-        if self._running and reason in BROKEN:
-            asyncio.get_running_loop().call_soon(self._knock, peer)
-
-    def _knock(self, peer: bytes) -> None:
-        """Make a connection to a peer that is of use, or find out that nobody is there."""
-        number = self.peer_table.number_of(peer)
-        if self._running and number != NOBODY and number in self.system.router.in_use():
-            self._introduce_myself(peer, self.peer_table.address_of(number))
+        """A connection is gone."""
+        self.feed(given.LinkDown(peer, reason in BROKEN))
 
     def on_unreachable(self, peer: bytes) -> None:
         """A peer could not be reached."""
-        number = self.peer_table.number_of(peer)
-        if number != NOBODY and self._running:
-            self._lose(number)
+        self.feed(given.PeerUnreachable(peer))
 
-    def _lose(self, number: int) -> None:
-        """A peer is gone: nobody waits for its answer."""
-        self.cycles.lose(number)
-        self.streams.handle(PeerLost(number))
+    def on_frame(self, peer: bytes, data: bytes) -> None:
+        """A frame of a peer, whatever it holds."""
+        self.feed(given.FrameCame(peer, data))
 
     def on_refused(self, reason: str) -> None:
         """The transport turned something away."""
         self.counters[f"refused: {reason}"] += 1
 
-    def on_frame(self, peer: bytes, data: bytes) -> None:
-        """A frame of a peer, whatever it holds."""
-        if not self._running:
-            return
-        try:
-            self._take(peer, decode(data))
-        except RemoteError as error:
-            self.counters[f"refused: {error}"] += 1
-            if not isinstance(error, BenignRefusal):
-                self.blame(peer)
+    # Out of the peer.
 
-    def blame(self, peer: bytes) -> None:
-        """A peer did what no honest node does."""
-        if self._misbehaviour.blame(peer):
-            self.transport.shun(peer)
-            self.on_unreachable(peer)
-
-    def _introduce_myself(self, peer: bytes, address: Address | None = None) -> None:
-        own = self.peer_table.describe(ME, 0)
-        assert own is not None
-        self.transport.send(peer, address, encode(Introduction(own)))
-
-    def _take(self, peer: bytes, frame: Frame) -> None:
-        match frame:
-            case Gossip():
-                self.system.take_gossip(peer, frame)
-                self.joined.set()
-            case EventFrame():
-                self.events.take(peer, frame)
-            case Introduction():
-                self._meet(peer, frame)
-            case Leaving():
-                number = self.peer_table.number_of(peer)
-                if number != NOBODY:
-                    self._lose(number)
-            case StreamFrame():
-                self.streams.take(peer, frame)
-            case SystemFrame():
-                self.system.take(peer, frame)
-
-    def _meet(self, peer: bytes, frame: Introduction) -> None:
-        """Somebody introduces itself; a node that knows nobody begins with it."""
-        self.hear(peer)
-        self.peer_table.release()
-        number = self.peer_table.meet(frame.sender, peer)
-        if number == NOBODY:
-            raise BenignRefusal("no room for its card")
-        if self.peer_table.id_of(number) != peer:
-            raise RemoteError("speaks for another peer")
-        if self.system.knows_nobody() and number != ME:
-            self.streams.handle(Start((number,)))
-        self.streams.meet(number)
-        self.joined.set()
-
-    def hear(self, peer: bytes) -> None:
-        """A peer gossips. RemoteError when that is more than anybody has to listen to."""
-        self._misbehaviour.hear(peer, self._clock.now_us())
-
-    def welcome(self, peer: bytes) -> bool:
-        """Gossip with a peer that was called on; False while it has not introduced itself."""
-        number = self.peer_table.number_of(peer)
-        if number != NOBODY and self._running:
-            self.handle(PeerFound(number))
-        return number != NOBODY
-
-    def refuse_topic(self, peer: bytes) -> None:
-        """A peer sent an event on a topic that is not subscribed to; RemoteError when it ought to know."""
-        if self._misbehaviour.is_news(peer):
-            self._introduce_myself(peer)
-        self.counters[UNWANTED] += 1
-
-    # In and out of the machine.
-
-    def now_us(self) -> int:
-        """The time, of a clock that never goes back."""
-        return self._clock.now_us()
-
-    def count_others(self) -> int:
-        """How many other nodes there are, as far as is known; 0 while it has lost all of them."""
-        alone = self.system.knows_nobody() and not self.transport.connections()
-        return 0 if alone else len(self.peer_table.known())
-
-    def connected(self) -> set[int]:
-        """The peers that there are connections to."""
-        return {self.peer_table.number_of(peer) for peer in self.transport.connections()} - {NOBODY}
-
-    def handle(self, event: Event) -> None:
-        """Let the machine handle something, and do what it asks for."""
-        for effect in self.system.handle(event, self._clock.now_us()):
-            self.carry_out(effect)
-
-    def carry_out(self, effect: Effect) -> None:
-        """Do what a machine asks for; what it asks of events is up to ``events`` and ``streams``."""
-        match effect:
-            case Send(to, message, otherwise):
-                if not self._send(to, message) and otherwise != NOBODY:
-                    self._send(otherwise, message)
+    def _carry_out(self, output: asked.PeerOutput) -> None:
+        match output:
+            case asked.SendFrame(peer, address, frame, things):
+                if not self.transport.send(peer, address, frame):
+                    self._inbox.append(given.FrameUnsent(peer, things, frame))
+            case asked.DeliverEvent(subscription):
+                sink = self.sinks.get(subscription)
+                if sink is not None:
+                    sink.offer(output)
             case SetTimer(name, after_us):
-                self.cycles.set_timer(name, after_us)
-            case Observe(kind=kind, reason=reason):
-                self.counters[f"{_OBSERVED[kind]}: {reason}" if reason else _OBSERVED[kind]] += 1
-                self._observed.append((self._clock.wall_us(), effect))
-            case Count(name, by):
-                self.counters[name] += by
-            case Blame(peer):
-                self.blame(self.peer_table.id_of(peer))
+                if self._running:
+                    self._set_timer(name, after_us)
+            case asked.Answered(request, value, error):
+                self._requests.answer(request, value, error)
+            case asked.EventDropped(subscription):
+                if subscription in self.sinks:
+                    self.sinks[subscription].dropped += 1
+            case asked.ReadingFailed(subscription, failure):
+                if subscription in self.sinks:
+                    self.sinks[subscription].fail(failure)
+            case asked.CycleEnded():
+                self._complete_cycle()
+            case asked.DialAddress(address):
+                task = asyncio.get_running_loop().create_task(self._dial(address))
+                self._dials.add(task)
+                task.add_done_callback(self._dials.discard)
+            case asked.ShunPeer(peer):
+                self.transport.shun(peer)
+            case asked.TopicsChanged(taken_up, left):
+                for topic in taken_up:
+                    self._store.add_subscription(topic)
+                for topic in left:
+                    self._store.drop_subscription(topic)
+            case asked.CompileIndex():
+                self._compile()
+            case asked.CardRenewed(version):
+                self._store.put_meta(CARD_VERSION, version.to_bytes(8, "big"))
+            case asked.NetworkJoined():
+                self.joined.set()
+            case asked.Traced(records):
+                self.on_traced(records)
+            case _:
+                assert_never(output)
 
-    def _send(self, to: int, message: Message) -> bool:
-        return to != NOBODY and self.system.send(to, message)
+    def _drop_timer(self, name: str) -> None:
+        earlier = self._timers.pop(name, None)
+        if earlier is not None:
+            earlier.cancel()
 
-    def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
-        """Send a frame; ``things``: messages or events in it."""
-        peer = self.peer_table.id_of(to)
-        try:
-            sent = self.transport.send(peer, self.peer_table.address_of(to), frame)
-        except InputError:
-            self.counters["dropped: frame too large"] += things
-            sent = False
-        if not sent:
-            self._codec.forget_connection(peer)  # what was to go out first did not
-            self.counters["dropped: peer cannot take more"] += things
-        return sent
+    def _start_timer(self, name: str, after_us: int) -> None:
+        self._timers[name] = asyncio.get_running_loop().call_later(after_us / 1e6, self._ring, name)
 
-    def answer(self, sender: int, pulls: Sequence[Pull]) -> None:
-        """Let the machine answer a peer that asks for events by number: those of streams are kept apart."""
-        others = self.events.answer(sender, pulls)
-        if others:
-            self.streams.answer(sender, others)
-
-    def _fire(self, name: str) -> None:
-        if name in STREAM_TIMERS:
-            self.streams.fire(name)
+    def _compile(self) -> None:
+        """Have the rules of the index of filters compiled, beside the loop; what fails to is done without."""
+        work = compile_beside()
+        if work is None:
+            self._inbox.append(given.IndexCompiled())
             return
-        if name == self.system.row.first_timer:
-            self._begin_cycle()
-        self.system.begin(name)
-        self.handle(TimerFired(name))
-        self.system.release()
-        regular = self.peer_table.regular
-        if regular is not None and regular.own_pattern(ME) != self.peer_table.card.pattern:
-            self._renew(self.peer_table.names_of(ME))
-        if name == self.system.row.last_timer:
-            self.cycles.complete()
+        self._compiling = work
+        work.add_done_callback(
+            lambda done: None if done.cancelled() or done.exception() else self.feed(given.IndexCompiled())
+        )
 
-    def _begin_cycle(self) -> None:
-        self.peer_table.begin_cycle()
-        self._misbehaviour.begin_cycle(self._clock.now_us())
-        if self._has_news and not self.system.row.gossips:
-            for peer in self.transport.connections():
-                self._introduce_myself(peer)
-        self._has_news = False
+    async def _dial(self, address: Address) -> None:
+        try:
+            peer = await self.transport.connect(address)
+        except (RemoteError, InputError) as error:
+            log.info("could not join at %s: %s", address, error)
+            self.feed(given.AddressFailed(address, str(error)))
+        else:
+            self.feed(given.AddressReached(address, peer))
+
+    # Cycles.
+
+    def _complete_cycle(self) -> None:
+        waiting, self._cycles = self._cycles, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
     async def next_cycle(self) -> bool:
         """Wait until all layers had their turn once more; False when the node leaves instead."""
-        return await self.cycles.next()
+        if not self._running:
+            return False
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._cycles.append(future)
+        await future
+        return self._running

@@ -6,6 +6,7 @@ a general reader of CBOR takes them apart, which is faster than ``core/log/event
 """
 
 import contextlib
+import logging
 import sqlite3
 from collections.abc import Iterator
 from typing import Any
@@ -14,12 +15,14 @@ import cbor2
 
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.core.log.batch_signature import BatchSignature, SignedEvent
-from vinecast.core.log.blocks import cid_of
+from vinecast.core.log.blocks import cid_of, cid_text
 from vinecast.core.log.event_record import EventRecord
 from vinecast.core.log.stream_buffer import Place, StreamSummary
 from vinecast.core.log.streams import KeptEvent
 from vinecast.node.storage.sqlite_file import explain
 from vinecast.node.storage.streams_batch import POSITION_BITS, ExpiredEvent, StoredStream, position_in, row_of
+
+log = logging.getLogger("vinecast.node.streams")
 
 _TABLES = ("streams", "events", "heads", "lacking", "forgotten", "consumers")
 
@@ -52,6 +55,7 @@ class StreamsReader:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._damaged: set[bytes] = set()
         self._database = connect(path)
         try:
             with explained(path):
@@ -102,9 +106,9 @@ class StreamsReader:
             return StoredStream(number, summary, offsets, ragged)
 
     def get(self, cid: bytes) -> KeptEvent | None:
-        """The event with this content id."""
+        """The event with this content id; None where its block is damaged, too."""
         with explained(self._path):
-            return next(iter(self._keepings("WHERE cid = ?", (cid,))), None)
+            return next(iter(self._keepings("WHERE cid = ?", (cid,), whole=True)), None)
 
     def locate(self, cid: bytes) -> tuple[int, int]:
         """The row and the height of the event with this content id; zeros where there is none."""
@@ -119,10 +123,11 @@ class StreamsReader:
             return self._keepings("WHERE id > ? AND id < ? ORDER BY id LIMIT ?", (row, end, count))
 
     def in_order(self, stream: int, after: Place, count: int) -> list[KeptEvent]:
-        """The next events of a stream after a place, in the order that all nodes share."""
+        """The next events of a stream after a place, in the order that all nodes share; what is damaged is
+        left out, since it cannot be sent to anybody."""
         where = "WHERE stream = ? AND (height, cid) > (?, ?) ORDER BY height, cid LIMIT ?"
         with explained(self._path):
-            return self._keepings(where, (stream, *after, count))
+            return self._keepings(where, (stream, *after, count), whole=True)
 
     def oldest(self, stream: int, count: int) -> list[ExpiredEvent]:
         """The first events of a stream in that order, as retention sees them."""
@@ -155,16 +160,36 @@ class StreamsReader:
         with explained(self._path):
             return self._database.execute(sql, (stream, parent)).fetchone() is not None
 
-    def _keepings(self, where: str, values: tuple[Any, ...]) -> list[KeptEvent]:
+    def _keepings(self, where: str, values: tuple[Any, ...], *, whole: bool = False) -> list[KeptEvent]:
+        """Events in the file. ``whole``: leave out what is damaged, else TornError."""
         found = []
         for row, cid, block, signature in self._database.execute(
             f"SELECT id, cid, block, seal FROM events {where}", values
         ).fetchall():
-            if cid_of(block) != cid:
-                raise TornError
-            signed = SignedEvent(_read_record(block), block, cid, BatchSignature.from_bytes(signature))
-            found.append(KeptEvent(position_in(row), signed))
+            try:
+                signed = _read_event(cid, block, signature)
+            except TornError:
+                if not whole:
+                    raise
+                self._warn(cid)
+            else:
+                found.append(KeptEvent(position_in(row), signed))
         return found
+
+    def _warn(self, cid: bytes) -> None:
+        if cid not in self._damaged:
+            self._damaged.add(cid)
+            log.warning("event %s is damaged in %s: others are not sent it", cid_text(cid), self._path)
+
+
+def _read_event(cid: bytes, block: bytes, signature: bytes) -> SignedEvent:
+    """An event that this node has checked before. TornError where it is not what was written."""
+    if cid_of(block) != cid:
+        raise TornError
+    try:
+        return SignedEvent(_read_record(block), block, cid, BatchSignature.from_bytes(signature))
+    except RemoteError as error:
+        raise TornError from error
 
 
 def _read_record(block: bytes) -> EventRecord:

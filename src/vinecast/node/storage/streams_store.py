@@ -20,11 +20,11 @@ from typing import Self
 from vinecast.core.config import check, limited
 from vinecast.core.errors import BadNameError, InputError
 from vinecast.core.log.batch_signature import SignedEvent
-from vinecast.core.log.event_record import NUMBER_MAX, topic_fault
+from vinecast.core.log.event_record import topic_fault
 from vinecast.core.log.memory import check_position, count_unread
 from vinecast.core.log.retention import Aged, Forgotten, Retention, count_going
 from vinecast.core.log.stream_buffer import size_of
-from vinecast.core.log.streams import KeptEvent
+from vinecast.core.log.streams import KeptEvent, check_consumer, check_number
 from vinecast.node.storage.streams_batch import ExpiredEvent, WriteBatch, row_of
 from vinecast.node.storage.streams_file import StreamsFile
 from vinecast.node.storage.streams_view import OpenStream, StreamsView
@@ -32,8 +32,6 @@ from vinecast.node.storage.streams_writer import StreamsWriter
 
 log = logging.getLogger("vinecast.node.streams")
 
-CONSUMER_BYTES_MAX = 255
-"""Of a consumer's name in UTF-8 (ours)."""
 FORGET_AT_ONCE = 256
 """Events that retention takes in one turn of the loop (ours)."""
 REFUSED = "refused: too much waits to be written"
@@ -140,31 +138,37 @@ class StreamStore(StreamsView):
     # StreamSink.
 
     def keep(self, events: Sequence[SignedEvent], now_us: int) -> None:
-        """Keep events: readable at once, safe when ``kept`` is told. What is kept already stays as it is."""
+        """Keep events: readable at once, safe when ``kept`` is told. What is kept already stays as it is.
+        InputError where the file cannot be read; of an event nothing is noted then, or all."""
         if self.is_full or self._closed:
             self.counters[REFUSED] += len(events)
             return
-        _check_number(now_us)
-        for signed in events:
-            if not self.position_of(signed.cid):
-                self._keep(signed, now_us)
-        self._writer.wake()
+        check_number(now_us)
+        try:
+            for signed in events:
+                if not self.position_of(signed.cid):
+                    self._keep(signed, now_us)
+        finally:
+            self._writer.wake()
 
     def _keep(self, signed: SignedEvent, now_us: int) -> None:
         record, cid = signed.record, signed.cid
         stream = self._changing(record.topic)
         summary, number, noted = stream.summary, stream.number, self._writer.noted
         position = summary.last + 1
-        for parent in record.parents:
+        others = [parent for parent in record.parents if parent not in summary.heads]
+        lacking = [parent for parent in others if not self.height_of(record.topic, parent)]
+        stream.is_ragged |= bool(lacking)
+        was_forgotten = stream.is_ragged and self._forgotten_height(stream, cid) > 0
+        is_followed = was_forgotten or (stream.is_ragged and self._is_lacked(stream, cid))
+        for parent in record.parents:  # from here on nothing is read
             if parent in summary.heads:
                 noted.heads[number, parent] = 0
-            elif not self.height_of(record.topic, parent):
-                noted.lacking.setdefault((number, parent), []).append(position)
-                stream.is_ragged = True
-        was_forgotten = stream.is_ragged and self._forgotten_height(stream, cid) > 0
+        for parent in lacking:
+            noted.lacking.setdefault((number, parent), []).append(position)
         if was_forgotten:
             noted.forgotten[number, cid] = 0
-        summary.add(signed, was_forgotten or (stream.is_ragged and self._is_lacked(stream, cid)))
+        summary.add(signed, is_followed)
         if cid in summary.heads:
             noted.heads[number, cid] = record.height
         row = row_of(number, position)
@@ -183,7 +187,7 @@ class StreamStore(StreamsView):
 
     def set_floor(self, topic: str, floor: int) -> None:
         """Do without what a stream has at or below this height."""
-        _check_number(floor)
+        check_number(floor)
         self._changing(topic).summary.floor = floor
         self._writer.wake()
 
@@ -196,7 +200,7 @@ class StreamStore(StreamsView):
 
     def ack(self, consumer: str, topic: str, position: int) -> None:
         """Note that a consumer is done with all up to a position; it never goes back."""
-        _check_consumer(consumer)
+        check_consumer(consumer)
         check_position(position, self.state(topic), topic)
         if position > self.offset(consumer, topic):
             stream = self._changing(topic)
@@ -303,18 +307,3 @@ class StreamStore(StreamsView):
             self._has_room.set()
         if batch.events:
             self._kept(tuple(batch.events))
-
-
-def _check_number(value: int) -> None:
-    """Refuse what the file cannot hold, before it is noted: it would make every later commit fail."""
-    if not 0 <= value <= NUMBER_MAX:
-        raise InputError(f"a stream holds numbers from 0 to 2⁶³ − 1, not {value}")
-
-
-def _check_consumer(name: str) -> None:
-    try:
-        length = len(name.encode())
-    except UnicodeEncodeError:
-        raise BadNameError(f"a consumer's name is valid Unicode, not {name[:80]!r}") from None
-    if not 0 < length <= CONSUMER_BYTES_MAX:
-        raise BadNameError(f"a consumer's name has 1 to {CONSUMER_BYTES_MAX} bytes, not {length}")

@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         """Whether the peer's BYE came: nothing of what it sent is lost."""
         self.welcome: asyncio.Future[None] = self._loop.create_future()
         """Done when the connection is up or never will be."""
-        self.queue = SendQueue(config.frame_bytes_max, config.queue_bytes_max)
+        self.queue = SendQueue(config.queue_bytes_max)
         self.send = self.queue.send
         self._stream: asyncio.Transport | None = None
         self._splitter = Splitter(config.frame_bytes_max)

@@ -7,9 +7,17 @@ import contextlib
 from collections.abc import Coroutine
 from typing import Any, Unpack
 
-from vinecast.core.errors import Bug, InputError, RemoteError
+from vinecast.core.errors import Bug, RemoteError
 from vinecast.node.transport.connection import Connection, State
-from vinecast.node.transport.interface import IDLE, LEAVING, LOST, ConnectionInfo, Handler, TransportConfig
+from vinecast.node.transport.interface import (
+    IDLE,
+    LEAVING,
+    LOST,
+    ConnectionInfo,
+    Handler,
+    SessionDraws,
+    TransportConfig,
+)
 from vinecast.node.transport.sessions import PeerSession, SessionOptions, Sessions
 from vinecast.peer.address import Address
 from vinecast.peer.identity import Identity, NodeId
@@ -25,10 +33,11 @@ class ConnectionTransport(Sessions):
         identity: Identity,
         listen: Address,
         network: str,
+        draws: SessionDraws,
         config: TransportConfig | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
-        super().__init__(identity, listen, network, config, **options)
+        super().__init__(identity, listen, network, draws, config, **options)
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(self.config.dials_max)
         self._empty = asyncio.Event()
@@ -88,6 +97,9 @@ class ConnectionTransport(Sessions):
 
     def send(self, peer: NodeId, address: Address | None, frame: bytes) -> bool:
         """Queue a frame, dialling the peer if need be; False when it cannot be queued."""
+        if len(frame) > self.config.frame_bytes_max:
+            self.counters["dropped: frame too large"] += 1
+            return False
         connection = self._up.get(peer)
         if connection is None:
             return self._send_later(peer, address, frame)
@@ -167,8 +179,6 @@ class ConnectionTransport(Sessions):
 
     def _send_later(self, peer: NodeId, address: Address | None, frame: bytes) -> bool:
         """Keep a frame until a connection is up, and see to it that one will be."""
-        if len(frame) > self.config.frame_bytes_max:
-            raise InputError(f"a frame of {len(frame)} bytes is larger than frame_bytes_max")
         entry = self._peers.get(peer)
         if entry is None or not (
             entry.dialling or any(x.state is State.HANDSHAKE for x in entry.connections)
@@ -177,7 +187,7 @@ class ConnectionTransport(Sessions):
             if obstacle or address is None:
                 self.counters[f"dropped: {obstacle}"] += 1
                 return False
-            entry = self._peers[peer] = PeerSession()
+            entry = self._peers[peer] = PeerSession(self._marks())
             entry.dialling = True
             self._spawn(self._dial(peer, address, entry))
         waiting = entry.waiting_bytes + len(frame) + HEAD_BYTES

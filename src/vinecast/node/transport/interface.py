@@ -10,9 +10,9 @@ turned away is counted with its reason.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from vinecast.core.config import check, limited
 from vinecast.core.errors import InputError
@@ -79,6 +79,15 @@ class TransportConfig:
             raise InputError("silent_s_max must be at least twice heartbeat_s")
         if self.redial_s_max < self.redial_s_min:
             raise InputError("redial_s_max must be at least redial_s_min")
+
+
+class SessionDraws(NamedTuple):
+    """What a transport draws: it reads no entropy of its own."""
+
+    jitter: Callable[[], float]
+    """0 … 1, anew with every call."""
+    marks: Callable[[], bytes]
+    """8 bytes that no session had before, in this process or an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +159,8 @@ class Transport(Protocol):
         """Make a connection to whoever answers there (or to that peer only). RemoteError when nobody does."""
 
     def send(self, peer: NodeId, address: Address | None, frame: bytes, /) -> bool:
-        """Queue a frame, dialling the peer if need be; False when it cannot be queued."""
+        """Queue a frame, dialling the peer if need be; False when it cannot be queued, or is larger than
+        frames may be."""
 
     def shun(self, peer: NodeId, /) -> None:
         """End the session with a peer that misbehaves, and begin no other for a while."""

@@ -16,7 +16,7 @@ from typing import Unpack
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.node.transport.connection import Connection
 from vinecast.node.transport.connection_transport import ConnectionTransport
-from vinecast.node.transport.interface import TransportConfig
+from vinecast.node.transport.interface import SessionDraws, TransportConfig
 from vinecast.node.transport.sessions import SessionOptions
 from vinecast.peer.address import Address
 from vinecast.peer.identity import Identity, NodeId
@@ -33,7 +33,11 @@ class MemoryNetwork:
         self._frozen: set[NodeId] = set()
         self._listening: dict[Address, MemoryTransport] = {}
         self._streams: dict[MemoryStream, None] = {}
-        self._ports = itertools.count(1)
+        self._ports, self._marks = itertools.count(1), itertools.count(1)
+
+    def next_mark(self) -> bytes:
+        """A session's mark that none had before."""
+        return next(self._marks).to_bytes(8, "big")
 
     def cut(self, one: NodeId, other: NodeId | None = None) -> int:
         """Break the connections of a node (with one other); how many there were."""
@@ -224,7 +228,8 @@ class MemoryTransport(ConnectionTransport):
         config: TransportConfig | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
-        super().__init__(identity, listen or Address("memory", 0), network, config, **options)
+        draws = SessionDraws(lambda: 1.0, memory.next_mark)
+        super().__init__(identity, listen or Address("memory", 0), network, draws, config, **options)
         self._memory = memory
 
     async def _listen(self, listen: Address) -> Address:

@@ -7,7 +7,6 @@ are written at once, without a copy. When the peer reads more slowly than we wri
 
 import asyncio
 
-from vinecast.core.errors import InputError
 from vinecast.peer.wire.frames import HEAD_BYTES, pack_head
 
 LARGE_BYTES = 16 * 1024
@@ -22,7 +21,6 @@ class SendQueue:
     """The way out of one connection. Until ``open`` and after ``close`` nothing is written."""
 
     __slots__ = (
-        "_frame_max",
         "_loop",
         "_parts",
         "_paused",
@@ -36,9 +34,8 @@ class SendQueue:
         "stalled_at",
     )
 
-    def __init__(self, frame_bytes_max: int, queue_bytes_max: int) -> None:
+    def __init__(self, queue_bytes_max: int) -> None:
         self._loop = asyncio.get_running_loop()
-        self._frame_max = frame_bytes_max
         self.bytes_max = queue_bytes_max
         self._stream: asyncio.Transport | None = None
         self._parts: list[bytes] = []
@@ -56,8 +53,6 @@ class SendQueue:
     def send(self, frame: bytes) -> bool:
         """Queue a data frame; False when there is no room for it."""
         size = len(frame)
-        if size > self._frame_max:
-            raise InputError(f"a frame of {size} bytes is larger than frame_bytes_max ({self._frame_max})")
         queued = self.queued_bytes + size + HEAD_BYTES
         if queued > self.bytes_max:
             self.dropped += 1

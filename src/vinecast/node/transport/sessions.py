@@ -9,17 +9,20 @@ a connection broke and ours did not notice), and then ours ends, too.
 import abc
 import asyncio
 import logging
-import random
-import secrets
 from collections import Counter
-from collections.abc import Callable
 from typing import Any, TypedDict
 
 from vinecast.core.errors import Bug, RemoteError
 from vinecast.core.version import VERSION
 from vinecast.node.transport.accept_limiter import AcceptLimiter, Redial, Shunned
 from vinecast.node.transport.connection import DUPLICATE, Connection, State
-from vinecast.node.transport.interface import PROTOCOL_VERSIONS, Handler, PeerFacts, TransportConfig
+from vinecast.node.transport.interface import (
+    PROTOCOL_VERSIONS,
+    Handler,
+    PeerFacts,
+    SessionDraws,
+    TransportConfig,
+)
 from vinecast.peer.address import Address, reachable
 from vinecast.peer.identity import Identity, NodeId, node_id_of
 from vinecast.peer.wire.handshake import (
@@ -52,8 +55,8 @@ class PeerSession:
         "waiting_bytes",
     )
 
-    def __init__(self) -> None:
-        self.mark = secrets.token_bytes(8)
+    def __init__(self, mark: bytes) -> None:
+        self.mark = mark
         self.their_mark = b""
         self.announced = False
         """Whether the handler was told that it is up."""
@@ -71,7 +74,6 @@ class SessionOptions(TypedDict, total=False):
     advertise: Address | None
     system: str
     versions: tuple[int, int]
-    jitter: Callable[[], float]
 
 
 class Sessions(abc.ABC):
@@ -82,15 +84,15 @@ class Sessions(abc.ABC):
         identity: Identity,
         listen: Address,
         network: str,
+        draws: SessionDraws,
         config: TransportConfig | None = None,
         *,
         advertise: Address | None = None,
         system: str = DEFAULT_SYSTEM,
         versions: tuple[int, int] = PROTOCOL_VERSIONS,
-        jitter: Callable[[], float] = random.random,
     ) -> None:
         """``advertise``: where others reach this node, if not where it listens; ``system``: what carries its
-        events; ``jitter``: 0 … 1."""
+        events."""
         check_network(network)
         self.identity = identity
         self.config = config or TransportConfig()
@@ -98,13 +100,13 @@ class Sessions(abc.ABC):
         self._listen_at = listen
         self._network, self._system = network, system
         self._advertise = advertise
-        self._versions = versions
+        self._versions, self._marks = versions, draws.marks
         self._handler: Handler | None = None
         self._peers: dict[NodeId, PeerSession] = {}
         self._up: dict[NodeId, Connection] = {}
         self._connections: set[Connection] = set()
         self._accept_limiter = AcceptLimiter(self.config)
-        self._redial = Redial(self.config, jitter)
+        self._redial = Redial(self.config, draws.jitter)
         self._shunned = Shunned()
         self._closing = False
 
@@ -124,7 +126,7 @@ class Sessions(abc.ABC):
             raise RemoteError(OTHER_IDENTITY)
         if self._shunned.has(peer, asyncio.get_running_loop().time()):
             raise RemoteError(MISBEHAVED)
-        entry = self._peers.setdefault(peer, PeerSession())
+        entry = self._peers.setdefault(peer, PeerSession(self._marks()))
         if len(entry.connections) >= CONNECTIONS_MAX:
             raise RemoteError("too many links")
         connection.peer = peer
@@ -209,7 +211,7 @@ class Sessions(abc.ABC):
             entry.waiting, entry.waiting_bytes = [], 0
         entry.their_mark = b""
         if keep is None:
-            entry.mark = secrets.token_bytes(8)
+            entry.mark = self._marks()
             if not entry.dialling:
                 del self._peers[peer]
         for connection in connections:

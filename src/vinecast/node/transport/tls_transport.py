@@ -13,7 +13,7 @@ from typing import Unpack
 from vinecast.core.errors import InputError, RemoteError
 from vinecast.node.transport.connection import Connection
 from vinecast.node.transport.connection_transport import ConnectionTransport
-from vinecast.node.transport.interface import TransportConfig
+from vinecast.node.transport.interface import SessionDraws, TransportConfig
 from vinecast.node.transport.sessions import SessionOptions
 from vinecast.node.transport.tls import contexts, public_key_of
 from vinecast.peer.address import Address
@@ -31,10 +31,11 @@ class TlsTransport(ConnectionTransport):
         identity: Identity,
         listen: Address,
         network: str,
+        draws: SessionDraws,
         config: TransportConfig | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
-        super().__init__(identity, listen, network, config, **options)
+        super().__init__(identity, listen, network, draws, config, **options)
         self._server_context, self._client_context = contexts(identity)
         self._socket: socket.socket | None = None
         self._doorman: asyncio.Task[None] | None = None

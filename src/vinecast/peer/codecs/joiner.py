@@ -6,12 +6,15 @@ collected here until what is in hand is handled.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from vinecast.core.events import Message
 from vinecast.peer.codecs.frame_codec import FrameCodec, cut, longest
 from vinecast.peer.wire.messages import system_frame
 from vinecast.systems.common.wire import FrameSpec
+
+NOTHING_TOLD: Mapping[int, int] = MappingProxyType({})
 
 
 class Joiner:
@@ -42,6 +45,8 @@ class Joiner:
 
     def flush(self) -> Mapping[int, int]:
         """Send all that was put here; event → how many peers were told of it."""
+        if not any(self._waiting.values()):
+            return NOTHING_TOLD
         told: Counter[int] = Counter()
         for message, waiting in self._waiting.items():
             if waiting:

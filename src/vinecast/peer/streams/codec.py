@@ -4,7 +4,7 @@ and the frames of Kademlia's messages."""
 from collections.abc import Sequence
 
 from vinecast.core.log.batch_signature import SignedEvent, read_signed_event
-from vinecast.core.log.blocks import cid_of
+from vinecast.core.log.blocks import ContentId, cid_of
 from vinecast.peer.codecs.frame_codec import checked_topic
 from vinecast.peer.streams import messages as wire
 from vinecast.protocols.kademlia import (
@@ -36,7 +36,7 @@ def pack_events(events: Sequence[SignedEvent]) -> tuple[tuple[bytes, bytes], ...
     return tuple([(signed.block, signed.signature.to_bytes()) for signed in events])
 
 
-def read_events(events: Sequence[tuple[bytes, bytes]]) -> tuple[SignedEvent, ...]:
+def read_events(events: Sequence[tuple[bytes, bytes]], cid_of: ContentId = cid_of) -> tuple[SignedEvent, ...]:
     """Events of a peer, as far as their form goes; RemoteError when one of them has none."""
     return tuple([read_signed_event(block, cid_of(block), signature) for block, signature in events])
 
@@ -60,7 +60,7 @@ def pack_stream(message: StreamMessage) -> wire.StreamBody:
             return wire.HolderAck(cids)
 
 
-def read_stream(frame: wire.StreamBody) -> StreamMessage:
+def read_stream(frame: wire.StreamBody, cid_of: ContentId = cid_of) -> StreamMessage:
     """A message of gap repair from a peer; RemoteError when no honest peer would send it."""
     match frame:
         case wire.Heads(told, asks):
@@ -72,9 +72,9 @@ def read_stream(frame: wire.StreamBody) -> StreamMessage:
         case wire.WantEvents(topic, cids):
             return StreamWant(checked_topic(topic), cids)
         case wire.EventBatch(topic, events, missing):
-            return StreamEvents(checked_topic(topic), read_events(events), missing)
+            return StreamEvents(checked_topic(topic), read_events(events, cid_of), missing)
         case wire.Push(topic, events):
-            return StreamPush(checked_topic(topic), read_events(events))
+            return StreamPush(checked_topic(topic), read_events(events, cid_of))
         case wire.HolderAck(cids):
             return StreamAck(cids)
 

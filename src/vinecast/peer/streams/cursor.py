@@ -5,11 +5,10 @@ order in which this node kept it. So a reader that is slow misses nothing: it is
 the store when it has time. Positions count; they are also the offsets that applications see.
 """
 
-from collections.abc import Callable
-
-from vinecast.core.errors import BadNameError, InputError
+from vinecast.core.errors import InputError
 from vinecast.core.log.batch_signature import SignedEvent
 from vinecast.core.log.blocks import cid_from_text, cid_text
+from vinecast.core.log.streams import check_consumer
 from vinecast.peer.streams.durable_runtime import DurableRuntime
 from vinecast.protocols.streams import EARLIEST, NOW
 
@@ -35,8 +34,8 @@ class Cursor:
             raise InputError(
                 "an offset or an event's id is one topic's: a pattern starts 'now' or 'earliest'"
             )
-        if consumer is not None and not consumer:
-            raise BadNameError("a consumer's name is not empty: give it one, or leave the consumer out")
+        if consumer is not None:
+            check_consumer(consumer)
         self._streams, self._start, self._consumer = streams, start, consumer
         self._at: dict[str, int] = {}
         self._above: dict[str, int] = {}
@@ -116,20 +115,24 @@ class Cursor:
         if topic in self._at:
             self._behind[topic] = None
 
-    def catch_up(self, put: Callable[[SignedEvent, int], None]) -> None:
-        """Read what comes next, of one topic. InputError where the store is damaged."""
+    def catch_up(self) -> list[tuple[SignedEvent, int]]:
+        """Read what comes next, of one topic; what is wanted of it, with its positions. InputError where it
+        cannot be read: then all others have their turn before it is tried again."""
         topic = next(iter(self._behind))
+        self._behind[topic] = self._behind.pop(topic)  # last in line
         safe, at = self._streams.safe_position(topic), self._at[topic]
         found = self._streams.store.after(topic, at, AT_ONCE)
+        wanted = []
         for position, signed in found:
             if position > safe:
+                self._at[topic] = at = safe  # retention took what lay between
                 break
             self._at[topic] = at = position
             if self.wants(signed):
-                put(signed, position)
-        del self._behind[topic]
-        if found and at < safe:
-            self._behind[topic] = None  # last in line
+                wanted.append((signed, position))
+        if not found or at >= safe:
+            del self._behind[topic]
+        return wanted
 
     def ack(self, topic: str, position: int) -> None:
         """The application is done with all up to here."""

@@ -1,35 +1,35 @@
 """Streams on a live node: the machine ``Durable`` over the node's system, with real messages, a store and
 Kademlia.
 
-The driver hands over what concerns streams; events outside of them never come here. What the machine keeps
+The peer hands over what concerns streams; events outside of them never come here. What the machine keeps
 goes to the store, and what the store says is safe goes back to the machine, to whoever waits for a receipt,
 and to readers. When too much waits to be written nothing more is taken: others still have it, and it is
-fetched later.
+fetched later. What cannot be begun while the store cannot be read is tried again once a period.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from vinecast.core.errors import RemoteError
+from vinecast.core.errors import InputError
 from vinecast.core.events import PeerLost, Received, Send, Start, Stop, TimerFired
-from vinecast.core.log.batch_signature import SignatureChecker, SignedEvent, event_number, read_signed_event
-from vinecast.core.log.blocks import cid_of
+from vinecast.core.log.batch_signature import SignatureChecker, SignedEvent
 from vinecast.core.log.name_record import NameChecker
 from vinecast.core.log.streams import Keep, Kept, SetFloor
 from vinecast.core.machine import NOBODY
-from vinecast.peer.identity import verify
 from vinecast.peer.limits.misbehaviour import BenignRefusal
 from vinecast.peer.limits.rate_limit import RateLimit
 from vinecast.peer.routing import Routing
 from vinecast.peer.streams import messages as wire
+from vinecast.peer.streams.arrivals import StreamArrivals
 from vinecast.peer.streams.batcher import StreamBatcher
-from vinecast.peer.streams.codec import pack_stream, read_stream
+from vinecast.peer.streams.codec import pack_stream
 from vinecast.peer.streams.ports import DeliverSafe, Listener, StreamHost, StreamPlace, StreamsSettings
 from vinecast.peer.streams.publisher_probe import PublisherProbe
 from vinecast.peer.streams.replicas import LOOKUPS_A_PERIOD, KnownPeers, ReplicaFinder, table_config
 from vinecast.peer.streams.start_horizon import StartHorizon
+from vinecast.peer.streams.store_keeping import StreamWrites
 from vinecast.peer.streams.table_exchange import TableExchange
 from vinecast.peer.table.peer_table import PeerTable
-from vinecast.peer.volatile_events import UNKNOWN_FORM
 from vinecast.peer.wire.messages import StreamFrame
 from vinecast.protocols.kademlia.machine import JOIN_TIMER, TIMER
 from vinecast.protocols.kademlia.operations import TIMEOUT_TIMER
@@ -46,8 +46,6 @@ from vinecast.protocols.streams import (
     Provide,
     Providers,
     StreamAck,
-    StreamHeads,
-    StreamPush,
     StreamsConfig,
     Unfollow,
 )
@@ -69,7 +67,9 @@ TIMERS = frozenset({*REPAIR_TIMERS, TIMER, JOIN_TIMER, TIMEOUT_TIMER})
 """Timers that are fired here."""
 ANSWER_S = 2.0
 """Seconds for an answer (ours): connections lose nothing, and a peer that is gone is missed sooner."""
-TOO_MUCH = "dropped: too much waits to be written"
+CLOSED = "the store is closed"
+UNPUBLISHED = -1
+"""Instead of a number of neighbours: the event has no place, since the store cannot be read."""
 
 
 class DurableRuntime:
@@ -98,14 +98,15 @@ class DurableRuntime:
             peer_table.topics.number_of,
         )
         self.repair = self.durable.repair
-        self.repair.has_room = lambda: not store.is_crowded
+        self.writes = StreamWrites(store, host)
+        self.repair.has_room = lambda: not (store.is_crowded or self.writes.is_crowded)
         self.replicas = ReplicaFinder(
             table_config(settings.period_s, settings.replicas),
             settings.replicas,
             seed,
             peer_table.points,
             settings.network,
-            NameChecker(verify, settings.network),
+            NameChecker(host.verify, settings.network),
             KnownPeers(host.connected, peer_table.known),
             self._found_replicas,
         )
@@ -118,15 +119,15 @@ class DurableRuntime:
             peer_table,
             deliver_safe,
         )
-        self._event_encoding = system.event_encoding
         self._rate_limit = RateLimit()
+        self._arrivals = StreamArrivals(
+            host, system, self.repair, self.replicas, self._rate_limit, self._tell, self._want_replicas
+        )
         self._batcher = StreamBatcher(host.send_frame, system.event_encoding)
         self._start_horizon = StartHorizon()
         self._publisher_probe = PublisherProbe()
-        self._unsafe: dict[bytes, tuple[str, int]] = {}
-        """Kept and not safe yet → topic and position."""
-        self._safe: dict[str, int] = {}
-        """Topic → the last position that is safe, if anything was kept since the start."""
+        self._undone: dict[tuple[str, str], partial[None]] = {}
+        """What could not be begun since the store could not be read, by what it is."""
         self._stopped = False
 
     # What the application asks for.
@@ -134,6 +135,9 @@ class DurableRuntime:
     def follow(self, topic: str, start: str = NOW) -> None:
         """Read a topic's stream; one that was begun with NOW can be had from its beginning after all."""
         self._start_horizon.begin(topic, self._host.now_us())
+        self._begin(("read", topic + start), partial(self._follow, topic, start))
+
+    def _follow(self, topic: str, start: str) -> None:
         self._tell(Follow(topic, start))
         state = self.store.state(topic)
         if start == EARLIEST and state.floor and state.first <= 1:  # else retention has taken what was below
@@ -142,23 +146,49 @@ class DurableRuntime:
             self._want_replicas(topic)
 
     def unfollow(self, topic: str) -> None:
-        """Read it no longer; a replica goes on keeping it."""
+        """Read it no longer; a replica goes on keeping it, and whoever has something of it goes on giving it:
+        perhaps nobody else has that."""
         if self._stopped:
             return
         self._start_horizon.end(topic)
-        keeps = ME in self.replicas.of(topic)
+        for start in (NOW, EARLIEST):
+            self._undone.pop(("read", topic + start), None)
+        keeps = ME in self.replicas.of(topic) or self._has_some(topic)
         self._tell(Unfollow(topic))
         if keeps:
-            self._tell(Follow(topic, reads=False, size=self.store.weight(topic)))
-            self._tell(KeptBy(topic, self.replicas.of(topic)))
+            self._begin(("keep", topic), partial(self._go_on_keeping, topic))
         else:
             self.replicas.leave(topic)
 
+    def _has_some(self, topic: str) -> bool:
+        """Whether it has, or may have, something of a stream."""
+        try:
+            return self.store.weight(topic) > 0
+        except InputError:
+            return True
+
+    def _go_on_keeping(self, topic: str) -> None:
+        if topic not in self.repair.topics:
+            self._tell(Follow(topic, reads=False, size=self.store.weight(topic)))
+            if self.replicas.of(topic):
+                self._tell(KeptBy(topic, self.replicas.of(topic)))
+
+    def _begin(self, name: tuple[str, str], work: partial[None]) -> None:
+        """Do something that reads the store; where it cannot be read, once more in the next period."""
+        self._undone.pop(name, None)
+        try:
+            work()
+        except InputError:
+            self._host.note_unreadable()
+            self._undone[name] = work
+
     def resume(self) -> None:
         """After a restart: go on with streams that were kept for others."""
+        self._begin(("resume", ""), partial(self._resume))
+
+    def _resume(self) -> None:
         for topic in self.store.topics():
-            if topic not in self.repair.topics:
-                self._tell(Follow(topic, reads=False, size=self.store.weight(topic)))
+            self._begin(("keep", topic), partial(self._go_on_keeping, topic))
 
     def place(self, topic: str) -> tuple[tuple[bytes, ...], int]:
         """The parents and the height of the next event of a topic."""
@@ -168,7 +198,10 @@ class DurableRuntime:
         """Before something is published: whether to wait a moment, to be told what the stream has."""
         now_us = self._host.now_us()
         if topic not in self.repair.topics and self._peer_table.known():
-            self._tell(Follow(topic, NOW, reads=False))
+            try:
+                self._tell(Follow(topic, NOW, reads=False))
+            except InputError:
+                self._host.note_unreadable()  # whoever publishes is told when the event gets no place
             if topic in self.repair.topics:
                 self._publisher_probe.begin(topic, now_us)
                 self._want_replicas(topic)
@@ -188,14 +221,26 @@ class DurableRuntime:
             self._publisher_probe.hurry(topic, self._host.now_us())
 
     def publish(self, hand: Sequence[SignedEvent]) -> list[int]:
-        """Keep events of one's own and send them on their way; how many neighbours each was handed to."""
+        """Keep events of one's own and send them on their way; how many neighbours each was handed to, or
+        UNPUBLISHED, and so for those that follow it."""
         topics, encoded_events = self._peer_table.topics, []
+        unplaced: set[str] = set()
+        unpublished: set[bytes] = set()
+        if self._host.tracing is not None:
+            self._host.tracing.publish(hand)
         try:
             for signed in hand:
                 encoded_events.append(self._batcher.encoded(signed))
+                if signed.record.topic in unplaced:
+                    unpublished.add(signed.cid)
+                    continue
                 number = topics.take(signed.record.topic)
                 try:
                     self._tell(PublishSigned(signed))
+                except InputError:
+                    self._host.note_unreadable()
+                    unplaced.add(signed.record.topic)
+                    unpublished.add(signed.cid)
                 finally:
                     if number is not None:
                         topics.leave(number)
@@ -204,7 +249,8 @@ class DurableRuntime:
         for topic in dict.fromkeys(signed.record.topic for signed in hand):
             self._want_replicas(topic)
         return [
-            encoded.taken + told.get(one.number, 0) for one, encoded in zip(hand, encoded_events, strict=True)
+            UNPUBLISHED if one.cid in unpublished else encoded.taken + told.get(one.number, 0)
+            for one, encoded in zip(hand, encoded_events, strict=True)
         ]
 
     @property
@@ -214,8 +260,7 @@ class DurableRuntime:
 
     def safe_position(self, topic: str) -> int:
         """The last position of a stream that is safe."""
-        known = self._safe.get(topic)
-        return self.store.state(topic).last if known is None else known
+        return self.writes.safe_position(topic)
 
     def is_old(self, signed: SignedEvent) -> bool:
         """Whether an event is older than this node's subscription."""
@@ -225,24 +270,22 @@ class DurableRuntime:
         """Whether nobody else is known who may have something of a stream."""
         return not any(peer != ME for peer in self.replicas.of(topic))
 
-    # What the driver tells.
+    # What the peer tells.
 
     def take(self, peer: bytes, frame: StreamFrame) -> None:
         """A message of a peer. RemoteError when it has to be refused."""
         if self._stopped:
-            return
+            raise BenignRefusal(CLOSED)
         inner = wire.decode_stream(frame)
         sender = self._peer_table.number_of(peer)
         if sender == NOBODY:
             raise BenignRefusal("sender without a card")
         try:
-            if isinstance(inner, wire.CarriedEvents):
-                self._take_carried(peer, sender, inner)
-            elif isinstance(inner, wire.TABLE_FRAMES):
+            if isinstance(inner, wire.TABLE_FRAMES):
                 self._rate_limit.note(peer, self._host.now_us())
                 self.table.take(peer, sender, inner)
             else:
-                self._take_stream(peer, sender, inner)
+                self._arrivals.take(peer, sender, inner)
         finally:
             self._flush()
 
@@ -292,14 +335,11 @@ class DurableRuntime:
 
     def kept(self, cids: tuple[bytes, ...]) -> None:
         """The store says that these are safe."""
-        for cid in cids:
-            topic, position = self._unsafe[cid]
-            self._safe[topic] = max(position, self._safe[topic])
+        self.writes.note_safe(cids)
         if self.listener is not None:
             self.listener.safe(cids)
         self._tell(Kept(cids))
-        for cid in cids:
-            del self._unsafe[cid]
+        self.writes.forget(cids)
         self._flush()
         self.store.make_room()
 
@@ -307,58 +347,16 @@ class DurableRuntime:
         """Numbers that must stay theirs."""
         return self.replicas.in_use() | self.repair.peers_in_use()
 
-    # What comes.
-
-    def _take_carried(self, peer: bytes, sender: int, frame: wire.CarriedEvents) -> None:
-        form = frame.form
-        if form >= self._event_encoding.count:
-            raise RemoteError(UNKNOWN_FORM)
-        if self.store.is_crowded:
-            self._host.counters[TOO_MUCH] += len(frame.events)
-            return
-        for block, signature in frame.events:
-            cid = cid_of(block)
-            if not frame.ack and self._system.is_of_no_use(event_number(cid)):
-                self._host.counters["events received again"] += 1
-                continue
-            signed = read_signed_event(block, cid, signature)
-            if not signed.record.height:
-                raise RemoteError("event of no stream among those of streams")
-            number = self._system.take_topic(signed.record.topic, form, signed.number)
-            if number is None:
-                self._host.refuse_topic(peer)
-                continue
-            carried = self._event_encoding.read(form, number, signed, frame.hops)
-            self._tell(Received(sender, DurableEvent(carried, signed, frame.ack)))
-
-    def _take_stream(self, peer: bytes, sender: int, frame: wire.StreamBody) -> None:
-        if isinstance(frame, wire.EventBatch | wire.Push):
-            if self.store.is_crowded:
-                self._host.counters[TOO_MUCH] += len(frame.events)
-                return
-        elif not isinstance(frame, wire.HolderAck):
-            self._rate_limit.note(peer, self._host.now_us())
-        message = read_stream(frame)
-        topics = self.repair.topics
-        if isinstance(message, StreamPush):
-            if message.topic not in topics and not self.replicas.is_near(message.topic):
-                raise BenignRefusal("events to keep of a topic that is far from here")
-            self._tell(Received(sender, message))
-            self._want_replicas(message.topic)
-            return
-        if isinstance(message, StreamHeads):
-            for told in message.told:
-                topic = topics.get(told.topic)
-                if topic is None and told.height and self.replicas.is_near(told.topic):
-                    self._tell(Follow(told.topic, reads=False))
-        self._tell(Received(sender, message))
-
     # Once a period.
 
     def _begin_period(self) -> None:
-        """See to it that the replicas of streams are known: of all once Kademlia is awake, else of those that
-        have something."""
+        """See to it that what was left undone is done, and that the replicas of streams are known: of all
+        once Kademlia is awake, else of those that have something."""
+        self.writes.go_on()
+        for undone, work in list(self._undone.items()):
+            self._begin(undone, work)
         now_us, awake = self._host.now_us(), self.replicas.table is not None
+        self._publisher_probe.sweep(now_us)
         new = 0
         for name, topic in list(self.repair.topics.items()):
             if (awake or topic.height) and not self.replicas.is_sought(name):
@@ -384,7 +382,14 @@ class DurableRuntime:
     # In and out of the machines.
 
     def _tell(self, event: DurableInput) -> None:
-        for effect in self.durable.handle(event, self._host.now_us()):
+        """InputError where a stream cannot be followed, or nothing published on it, since the store cannot be
+        read."""
+        try:
+            effects = self.durable.handle(event, self._host.now_us())
+        except InputError:
+            self.repair.cut_short()
+            raise
+        for effect in effects:
             self._carry_out(effect)
 
     def _carry_out(self, effect: DurableEffect) -> None:
@@ -396,13 +401,15 @@ class DurableRuntime:
             case Send(to, message) if isinstance(message, STREAM_MESSAGES):
                 self._host.send_frame(to, wire.encode_stream(pack_stream(message)))
             case Keep(events):
-                self._keep(events)
-            case SetFloor(topic, floor):
-                self.store.set_floor(topic, floor)
+                self.writes.keep(events)
+            case SetFloor():
+                self.writes.set_floor(effect)
             case Hand(signed, hops):
                 if hops < 0:
                     self._start_horizon.fetched(signed, self._host.now_us())
-                self._deliver_safe(signed, hops, self._unsafe[signed.cid][1])
+                position = self.writes.position(signed.cid)
+                if position:
+                    self._deliver_safe(signed, hops, position)
             case Routed(signed, hops):
                 self._deliver_safe(signed, hops, 0)
             case Acknowledged(cid, holders):
@@ -421,12 +428,3 @@ class DurableRuntime:
         told = self._system.release()
         self._batcher.flush()
         return told
-
-    def _keep(self, events: Sequence[SignedEvent]) -> None:
-        for signed in events:
-            topic = signed.record.topic
-            if topic not in self._safe:
-                self._safe[topic] = self.store.state(topic).last
-        self.store.keep(events, self._host.now_us())
-        for signed in events:
-            self._unsafe[signed.cid] = signed.record.topic, self.store.position_of(signed.cid)

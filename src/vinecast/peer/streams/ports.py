@@ -1,4 +1,4 @@
-"""The ports of a node's streams: what they need of the driver, and who hears from them."""
+"""The ports of a node's streams: what they need of the peer, and who hears from them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vinecast.core.events import Effect
-from vinecast.core.log.batch_signature import SignedEvent
+from vinecast.core.log.batch_signature import SignedEvent, Verify
+from vinecast.core.log.blocks import ContentId
 from vinecast.core.log.streams import Consumers, Streams, StreamSink
+from vinecast.peer.tracing import Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class StreamsSettings:
 
 
 class StreamPlace(Streams, StreamSink, Consumers, Protocol):
-    """Where a node keeps its streams."""
+    """Where a node keeps its streams. What reads raises InputError where that fails, now or for ever."""
 
     @property
     def counters(self) -> Counter[str]:
@@ -42,9 +44,14 @@ class StreamPlace(Streams, StreamSink, Consumers, Protocol):
 
 
 class StreamHost(Protocol):
-    """The driver, as far as it is needed here."""
+    """The peer, as far as it is needed here."""
 
     counters: Counter[str]
+    verify: Verify
+    """What checks signatures."""
+    cid_of: ContentId
+    """What content ids are."""
+    tracing: Tracing | None
 
     def now_us(self) -> int:
         """The time, of a clock that never goes back."""
@@ -54,6 +61,9 @@ class StreamHost(Protocol):
 
     def send_frame(self, to: int, frame: bytes, things: int = 1) -> bool:
         """Send a frame; whether it will go out."""
+
+    def note_unreadable(self) -> None:
+        """The store could not be read."""
 
     def refuse_topic(self, peer: bytes) -> None:
         """A peer sent an event on a topic that is not subscribed to."""

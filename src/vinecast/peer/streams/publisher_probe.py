@@ -35,6 +35,10 @@ class PublisherProbe:
         """Whether it should wait still."""
         return now_us < self._until_us.get(topic, 0)
 
+    def sweep(self, now_us: int) -> None:
+        """Forget topics on which nobody published after all."""
+        self._until_us = {topic: until_us for topic, until_us in self._until_us.items() if now_us < until_us}
+
     def end(self, topic: str) -> None:
         """It publishes."""
         self._until_us.pop(topic, None)

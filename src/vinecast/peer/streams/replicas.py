@@ -12,6 +12,7 @@ replicas lack something of it.
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from vinecast.core.errors import InputError
@@ -163,8 +164,11 @@ class ReplicaFinder:
     def find_providers(self, topic: str, told: ReplicasListener, now_us: int) -> list[Effect]:
         """Find out who provides a topic's stream."""
         key = replica_key(self._network, topic)
-        self.await_answer(Operation.PROVIDERS, key, lambda found: told(topic, found.peers))
+        self.await_answer(Operation.PROVIDERS, key, partial(self._tell_providers, topic, told))
         return self.ask(lambda table, now_us: table.providers(key, now_us), now_us)
+
+    def _tell_providers(self, topic: str, told: ReplicasListener, found: Found) -> None:
+        told(topic, found.peers)
 
     def wake(self, now_us: int) -> list[Effect]:
         """Begin with Kademlia, unless that is done."""
@@ -228,6 +232,14 @@ class ReplicaFinder:
     def await_answer(self, operation: Operation, key: bytes, answer: Answer) -> None:
         """Let somebody know what comes of an operation that is about to begin."""
         self._answers.setdefault((operation, key), []).append(answer)
+
+    def forget_answer(self, operation: Operation, key: bytes, answer: Answer) -> None:
+        """The operation could not begin."""
+        answers = self._answers.get((operation, key), [])
+        if answer in answers:
+            answers.remove(answer)
+        if not answers:
+            self._answers.pop((operation, key), None)
 
     def _provide(self, key: bytes, now_us: int) -> list[Effect]:
         assert self.table is not None

@@ -11,6 +11,7 @@ from vinecast.peer.streams.codec import TABLE_FRAME_SPECS
 from vinecast.peer.streams.ports import StreamHost
 from vinecast.peer.streams.replicas import ReplicaFinder
 from vinecast.peer.table.peer_table import PeerTable
+from vinecast.peer.wire.messages import StreamFrame, decode
 from vinecast.protocols.kademlia import MESSAGES as TABLE_MESSAGES
 from vinecast.protocols.kademlia import Kademlia
 
@@ -36,6 +37,13 @@ class TableExchange:
         message = self._codec.read(peer, frame)
         assert message is not None, "it names no topic"
         self.carry_out(self._replicas.wake(now_us) + self._replicas.handle(Received(sender, message), now_us))
+
+    def miss(self, peer: int, frame: bytes) -> None:
+        """A frame could not be sent to a peer, whatever it held; Kademlia does not wait for an answer to one
+        of its own."""
+        outer = decode(frame)
+        if isinstance(outer, StreamFrame) and isinstance(wire.decode_stream(outer), wire.TABLE_FRAMES):
+            self.carry_out(self._replicas.handle(PeerLost(peer), self._host.now_us()))
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
         """What Kademlia asks for. It does not wait for a peer to whom nothing can be sent: whoever talked to

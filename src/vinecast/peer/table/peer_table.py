@@ -39,6 +39,7 @@ CHECKED_A_TELLER = 512
 """Of these, so many that one peer told of (ours): nobody can keep the others from being heard."""
 TOPICS_A_CHECK = 64
 """A card counts once more for every so many topics (ours)."""
+_NEVER = -(1 << 63)
 
 Verify = Callable[[bytes, bytes, bytes], bool]
 """(public key, text, signature) -> whether it is the key's."""
@@ -93,7 +94,7 @@ class PeerTable:
         self.in_use: Callable[[], Iterable[int]] = tuple
         """Whose numbers must stay theirs; whoever runs the node says so."""
         self.cycle = 0
-        """Counted by the driver, so that ages of different days can be compared."""
+        """Counted by the peer, so that ages of different days can be compared."""
         self._checked = 0
         """Cards whose signatures were checked in this cycle."""
         self._checked_of: Counter[bytes] = Counter()
@@ -108,7 +109,7 @@ class PeerTable:
         self._cards: list[Card | None] = [None] * peers
         self._addresses: list[Address | None] = [None] * peers
         self._order: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)] * peers
-        self._told = np.full(peers, np.iinfo(np.int64).min, dtype=np.int64)
+        self._told = [_NEVER] * peers
         self._free: array[int] = array("i", range(peers - 1, ME, -1))
         self._take_number(ME, id_of_key(public))
         self.renew("", 0, ())
@@ -206,7 +207,7 @@ class PeerTable:
         else:
             number = self._meet_card(card, teller)
             held = self._cards[number] if number != NOBODY else None
-        if held is not None and number != ME and held.version == card.version:
+        if held is not None and entry.coverage and number != ME and held.version == card.version:
             self._hear_of_rings(number, held, entry)
         if number != NOBODY:
             self.held.add(number)
@@ -245,7 +246,7 @@ class PeerTable:
         self._cards[number], self._addresses[number] = card, address
         if self.regular is not None:
             self.regular.learn(number, card.pattern)
-        self._told[number] = np.iinfo(np.int64).min
+        self._told[number] = _NEVER
         self._set_topics(number, card.topics)
         return number
 
@@ -344,7 +345,7 @@ class PeerTable:
         if self.regular is not None:
             self.regular.learn(number, b"")
         self._cards[number] = self._addresses[number] = None
-        self._told[number] = np.iinfo(np.int64).min
+        self._told[number] = _NEVER
 
     # Telling others.
 
@@ -375,6 +376,8 @@ class PeerTable:
 
     def _rings_of(self, number: int, count: int, table: Table) -> tuple[bytes, bytes]:
         """What is known of a peer's rings, in the order of its card."""
+        if not count:
+            return b"", b""
         rows = slice(table.beg[number], table.beg[number] + table.cnt[number])
         coverage, gaps = np.zeros(count, dtype=np.uint8), np.full(count, GAPS_UNKNOWN, dtype=np.uint32)
         order = self._order[number]

@@ -4,7 +4,7 @@ Events that are published together, or that came in one frame, are handled in on
 them goes to whom is collected here until all are handled: an event among others costs a fraction of a frame.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from vinecast.core.machine import NOBODY
 from vinecast.peer.wire.messages import EVENTS_MAX, EventFrame, encode
@@ -51,8 +51,7 @@ class Batcher:
         while self._waiting:
             waiting, self._waiting = self._waiting, {}
             for (peer, hops, form), addressed in waiting.items():
-                for begin, end in cuts([encoded for encoded, _ in addressed]):
-                    some = addressed[begin:end]
+                for some in _frames_of(addressed):
                     encoded_events = tuple([encoded for encoded, _ in some])
                     frame = frames.get((hops, form, encoded_events))
                     if frame is None:
@@ -66,6 +65,13 @@ class Batcher:
                     for encoded, otherwise in some:
                         if otherwise != NOBODY:
                             self.put(otherwise, hops, encoded, NOBODY, form)
+
+
+def _frames_of(addressed: list[tuple[EncodedEvent, int]]) -> Iterable[list[tuple[EncodedEvent, int]]]:
+    """What shares a frame of what goes to one peer."""
+    if len(addressed) == 1:
+        return (addressed,)
+    return [addressed[begin:end] for begin, end in cuts([encoded for encoded, _ in addressed])]
 
 
 def cuts(encoded_events: Sequence[EncodedEvent]) -> Iterator[tuple[int, int]]:

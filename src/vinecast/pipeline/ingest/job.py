@@ -1,7 +1,7 @@
 """The job of ingest: stage the lines, make the tables, publish them, all or nothing."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,12 +10,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from vinecast.core.errors import InputError
-from vinecast.pipeline.ingest import frames
+from vinecast.pipeline.ingest import frames, trace_frames
 from vinecast.pipeline.ingest.graph import buckets_for, settle
 from vinecast.pipeline.ingest.kinds import KINDS, InputFormat
-from vinecast.pipeline.ingest.splits import TextFile, scan
-from vinecast.pipeline.ingest.stage import Destination, stage
-from vinecast.pipeline.lake import Generation, Lake, check_name
+from vinecast.pipeline.ingest.splits import Split, TextFile, scan
+from vinecast.pipeline.ingest.stage import Destination, SplitTally, stage
+from vinecast.pipeline.lake import Generation, Lake, check_name, fingerprint_of
 from vinecast.pipeline.tables import QUARANTINE, TABLES, LakeTable
 
 MAX_BAD = 0.01
@@ -34,6 +34,11 @@ _TABLES: Mapping[str, Mapping[str, Callable[[DataFrame], DataFrame] | None]] = {
         "topics": frames.topics,
         "subscriptions": frames.subscriptions,
         "publications": frames.publications,
+    },
+    "traces": {
+        "traces": trace_frames.traces,
+        "trace_nodes": trace_frames.nodes,
+        "trace_topics": trace_frames.topics,
     },
 }
 _BAD_TOGETHER: Mapping[str, Callable[[DataFrame, str], DataFrame]] = {
@@ -111,14 +116,45 @@ def tables_of(kind: InputFormat) -> list[LakeTable]:
 
 
 def plan_ingest(
-    kind: str, path: Path, dataset: str, directed: bool = True, max_bad: float = MAX_BAD
+    kind: str, path: Path | Sequence[Path], dataset: str, directed: bool = True, max_bad: float = MAX_BAD
 ) -> IngestPlan:
-    """Check what was asked for and look at the file; needs no Spark."""
+    """Check what was asked for and look at the files; needs no Spark."""
     checked = check_kind(kind, directed)
     if not 0 <= max_bad <= 1:
         raise InputError(f"the share of bad lines is between 0 and 1, not {max_bad}")
     check_name(dataset)
-    return IngestPlan(checked, scan(path), dataset, directed, max_bad)
+    paths = (path,) if isinstance(path, Path) else path
+    return IngestPlan(checked, scan_all(checked, paths), dataset, directed, max_bad)
+
+
+def scan_all(kind: InputFormat, paths: Sequence[Path]) -> TextFile:
+    """Look at the files of a format: as if they were one, whose splits are those of all."""
+    if not kind.suffix:
+        if len(paths) > 1:
+            raise InputError(f"{kind.name} is read from one file, not {len(paths)}")
+        return scan(paths[0])
+    files = {file.absolute(): file for path in paths for file in _files_of(kind, path)}
+    texts = [scan(file) for _, file in sorted(files.items())]
+    if len(texts) == 1:
+        return texts[0]
+    names = sorted((text.path.name, text.sha256) for text in texts)
+    splits = [split for text in texts for split in text.splits]
+    numbered = tuple(replace(split, number=number) for number, split in enumerate(splits))
+    return TextFile(paths[0], fingerprint_of({"files": names}), numbered)
+
+
+def _files_of(kind: InputFormat, path: Path) -> list[Path]:
+    """The files that a path stands for. What was begun and never written to is nothing."""
+    if not path.is_dir():
+        return [path]
+    names = (f"*{kind.suffix}", f"*{kind.suffix}.gz")
+    try:
+        found = [file for name in names for file in path.glob(name) if file.stat().st_size]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if not found:
+        raise InputError(f"{path}: there is no {kind.about} in it ({names[0]})")
+    return found
 
 
 def already_ingested(lake: Lake, plan: IngestPlan) -> Ingested | None:
@@ -137,12 +173,12 @@ def ingest(
     spark: SparkSession,
     lake: Lake,
     kind: str,
-    path: Path,
+    path: Path | Sequence[Path],
     dataset: str,
     directed: bool = True,
     max_bad: float = MAX_BAD,
 ) -> Ingested:
-    """Make the tables of a raw file current; what was there stays when the file cannot be taken."""
+    """Make the tables of a raw file (or of several) current; what was there stays when it cannot be taken."""
     return run_ingest(spark, lake, plan_ingest(kind, path, dataset, directed, max_bad))
 
 
@@ -200,8 +236,14 @@ def _stage(spark: SparkSession, plan: IngestPlan, to: Destination) -> Ingested:
         bad=wrong,
         skipped=skipped,
         loops=loops,
-        first_bad=next((tally.first_bad for tally in tallies if tally.first_bad), None),
+        first_bad=next((_place(splits, tally) for tally in tallies if tally.first_bad), None),
     )
+
+
+def _place(splits: Sequence[Split], tally: SplitTally) -> str | None:
+    """The first bad line of a split; with its file, where there are several."""
+    name = Path(splits[tally.split].path).name if len({split.path for split in splits}) > 1 else ""
+    return f"{name}, {tally.first_bad}" if name else tally.first_bad
 
 
 def _check_bad(plan: IngestPlan, result: Ingested) -> None:

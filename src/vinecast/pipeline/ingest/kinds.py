@@ -13,6 +13,9 @@
 ``reddit``    PulsarCast's workload, a JSON object a line: topics (name, node, author, totalNumberEvents) and
               users (name, node, subscriptions {topic: true}, events [{internalId, topic}]).
 
+``traces``    what live nodes did (vinecast.core.trace_lines), a JSON object a line: headings and records; in
+              one file, in many, or in a folder of them.
+
 In all but edges only # begins a comment.
 """
 
@@ -27,6 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from vinecast.core.errors import InputError
+from vinecast.core.trace_lines import SUFFIX, NewerTraceError, TraceHeading, read_line
 from vinecast.pipeline.ingest.lines import RowOf, TakenLines, take_block, take_edges
 from vinecast.pipeline.ingest.splits import Block
 from vinecast.sim.engine.network import RTT_MS_MAX, matrix_row, squareness_fault
@@ -62,6 +66,24 @@ REDDIT = pa.schema(
         "published": pa.list_(pa.struct({"event": _LONG, "topic": _STRING})),
     }
 )
+TRACES = pa.schema(
+    {
+        "line": _LONG,
+        "node": _STRING,
+        "system": _STRING,
+        "period_us": _LONG,
+        "time_us": _LONG,
+        "kind": pa.int8(),
+        "peer": _STRING,
+        "message": _STRING,
+        "topic": _STRING,
+        "event": _LONG,
+        "hops": pa.int16(),
+        "reason": _STRING,
+        "size": _INTEGER,
+    }
+)
+"""A heading has the system and the cycle, a record all else."""
 
 
 class Reader:
@@ -227,6 +249,24 @@ def reddit_row(line: str, number: int) -> tuple[Any, ...]:
     return number, "user", name, node, None, None, subscribed, published
 
 
+def trace_row(line: str, number: int) -> tuple[Any, ...]:
+    """A heading or a record of a live node's trace."""
+    try:
+        found = read_line(line)
+    except NewerTraceError as error:
+        raise InputError(str(error)) from None
+    if isinstance(found, TraceHeading):
+        return number, found.node.hex(), found.system, found.period_us, *[None] * 9
+    time_us, node, kind, peer, message, topic, event, hops, reason, size = found
+    named = (peer.hex() or None, _printable(message), _printable(topic) or None)
+    return number, node.hex(), None, None, time_us, int(kind), *named, event, hops, _printable(reason), size
+
+
+def _printable(text: str) -> str:
+    """Without what a table cannot hold."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
 def _word(told: dict[str, Any], key: str) -> str:
     value = told.get(key)
     if not isinstance(value, str) or not value:
@@ -259,6 +299,8 @@ class InputFormat:
     """Whether lines make sense only after those before them."""
     all_or_nothing: bool = False
     """Whether a bad line spoils the whole."""
+    suffix: str = ""
+    """How the names of files end that are taken together from a folder; empty: one file alone is taken."""
 
 
 KINDS = {
@@ -277,6 +319,7 @@ KINDS = {
         InputFormat(
             "reddit", "PulsarCast's workload", "topic or user", lambda: Reader(REDDIT, reddit_row), "topics"
         ),
+        InputFormat("traces", "trace", "record", lambda: Reader(TRACES, trace_row), "traces", suffix=SUFFIX),
     )
 }
 """All formats, by name."""

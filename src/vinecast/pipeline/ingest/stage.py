@@ -22,6 +22,8 @@ from vinecast.pipeline.ingest.splits import Split, blocks_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+TASKS, TASK_BYTES = 16, 1 << 20
+"""Of many small files a task reads several, about so many bytes (ours), unless there are few tasks."""
 _BAD = pa.schema({"file": pa.string(), "line": pa.int64(), "reason": pa.string(), "text": pa.string()})
 
 
@@ -102,7 +104,7 @@ def bad_lines(file: str, bad: list[Bad]) -> pa.RecordBatch:
 
 
 def stage(spark: "SparkSession", kind: str, splits: Sequence[Split], to: Destination) -> list[SplitTally]:
-    """Read all splits, a task each; the counts in order."""
+    """Read all splits, a task each unless they are small; the counts in order."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -114,6 +116,7 @@ def stage(spark: "SparkSession", kind: str, splits: Sequence[Split], to: Destina
         {field.name: text if field.name in ("first_bad", "fault") else long for field in fields(SplitTally)}
     )
     to.good.mkdir(parents=True, exist_ok=True)
-    numbers = spark.range(0, len(splits), 1, numPartitions=len(splits))
+    tasks = min(len(splits), max(TASKS, sum(split.end - split.begin for split in splits) // TASK_BYTES))
+    numbers = spark.range(0, len(splits), 1, numPartitions=tasks)
     rows = numbers.mapInArrow(run, _TALLY).collect()  # one row a split
     return sorted((SplitTally(**row.asDict()) for row in rows), key=lambda tally: tally.split)

@@ -34,6 +34,7 @@ class OwnRegularity:
         self._times = rules.make_times()
         self._online: Times = np.zeros(self._grid.slots, dtype=np.int64)
         self._observed: Times = np.zeros(self._grid.slots, dtype=np.int64)
+        """Room for what is of no interest when the pattern is looked for."""
 
     @property
     def pattern(self) -> NDArray[np.bool_]:
@@ -62,9 +63,10 @@ class OwnRegularity:
 
     def shares(self) -> NDArray[np.float64]:
         """The share of each slot that the node was on line for; NaN where nothing was observed. [slot]"""
-        self._look(with_running=True)
+        observed: Times = np.zeros(self._grid.slots, dtype=np.int64)
+        self._look(True, observed)
         shares = np.full(self._grid.slots, np.nan)
-        np.divide(self._online, self._observed, out=shares, where=self._observed > 0)
+        np.divide(self._online, observed, out=shares, where=observed > 0)
         return shares
 
     def mark_on(self, now_us: int) -> None:
@@ -93,9 +95,9 @@ class OwnRegularity:
     def refresh(self) -> None:
         """Find the pattern anew, and tell it."""
         if not self.patterns.given:
-            self.patterns.replace(self.me, self._look(self.config.refresh == "cycle"))
+            self.patterns.replace(self.me, self._look(self.config.refresh == "cycle", self._observed))
 
-    def _look(self, with_running: bool) -> NDArray[np.bool_]:
+    def _look(self, with_running: bool, observed: Times) -> NDArray[np.bool_]:
         grid, pattern = self._grid, np.zeros(self._grid.slots, dtype=np.bool_)
         rules.find_pattern(
             self._times,
@@ -104,7 +106,7 @@ class OwnRegularity:
             grid.slot,
             self.config.threshold,
             with_running,
-            self._observed,
+            observed,
             pattern,
         )
         return pattern

@@ -2,11 +2,15 @@
 
 Whoever owns it has checked the form and the signature of every event that it is handed, and tells it which
 peers are next to the node in a topic's overlay.
+
+Where the store cannot be read, the message or the topic that asked is left aside and counted, timers stay
+set, and what may have been cut short is gone through once more when the next period begins.
 """
 
 from collections.abc import Callable, Sequence
 
 from vinecast.core.draws import below, purpose, stream
+from vinecast.core.errors import InputError
 from vinecast.core.events import Count, Event, PeerLost, Received, Send, SetTimer, Start, TimerFired
 from vinecast.core.log.batch_signature import SignedEvent
 from vinecast.core.log.blocks import is_cid
@@ -50,6 +54,9 @@ TOLD_TOPICS = 64
 QUIET_PERIODS = 8
 """Periods between two exchanges of heads for a stream without events (ours)."""
 
+UNREADABLE = "failed: the store could not be read"
+"""Under which reads that failed are counted."""
+
 _PARTNER = purpose("streams.partner")
 _SOURCES = purpose("streams.sources")
 
@@ -89,8 +96,27 @@ class GapRepair:
         """Timers that will fire."""
         self._met: set[int] = set()
         """Peers that were met in this period."""
+        self._was_cut_short = False
+        """Whether something was left undone since the store could not be read."""
 
     def handle(self, event: RepairEvent, now_us: int) -> list[StreamEffect]:
+        """Take something in. InputError where a stream cannot be followed since the store cannot be read."""
+        if isinstance(event, Follow):
+            return self._follow(event)
+        try:
+            return self._handle(event, now_us)
+        except InputError:
+            return self._finish(self._leave_undone(), now_us)
+
+    def cut_short(self) -> None:
+        """What this machine asked for did not reach its owner, since the store could not be read."""
+        self._was_cut_short = True
+
+    def _leave_undone(self) -> list[StreamEffect]:
+        self._was_cut_short = True
+        return [Count(UNREADABLE)]
+
+    def _handle(self, event: RepairEvent, now_us: int) -> list[StreamEffect]:
         match event:
             case Received(sender, message):
                 return self._finish(self._receive(sender, message, now_us), now_us)
@@ -105,8 +131,6 @@ class GapRepair:
                 return self._finish([SetTimer(PERIOD, self.config.period_us)], now_us)
             case PeerLost(peer):
                 return self._finish(self.seeking.lose(peer, now_us), now_us)
-            case Follow():
-                return self._follow(event)
             case Unfollow(topic):
                 self._leave(topic)
             case Lower(topic, floor):
@@ -125,10 +149,15 @@ class GapRepair:
     ) -> list[StreamEffect]:
         """An event came by another way than this machine's own. ack: whether the sender is its publisher, who
         wants to know when it is safe; judged: whether the sender must have found its place"""
-        return self._finish(self.intake.take(signed, sender, ack, judged), now_us)
+        try:
+            effects = self.intake.take(signed, sender, ack, judged)
+        except InputError:
+            effects = self._leave_undone()
+        return self._finish(effects, now_us)
 
     def publish(self, signed: SignedEvent, now_us: int) -> list[StreamEffect]:
-        """Keep an event of the node's own, which stands where ``place`` said, and let replicas have it."""
+        """Keep an event of the node's own, which stands where ``place`` said, and let replicas have it.
+        InputError, and nothing is done, where the store cannot be read."""
         name = signed.record.topic
         if name not in self.topics:
             self.topics[name] = Topic(Follow(name, NOW, reads=False), self.streams)
@@ -137,7 +166,8 @@ class GapRepair:
         return self._finish(effects, now_us)
 
     def place(self, topic: str) -> tuple[tuple[bytes, ...], int]:
-        """The parents and the height of the next event here: it follows all heads, or the highest of many."""
+        """The parents and the height of the next event here: it follows all heads, or the highest of many.
+        InputError where the store cannot be read."""
         heads = self.streams.state(topic).heads
         kept = tuple(head for head in heads if self.streams.get(head) is not None)
         heads = (kept or heads)[:PARENTS_MAX]  # what is forgotten here may be gone everywhere
@@ -171,7 +201,7 @@ class GapRepair:
     def distrust(self, sender: int, now_us: int) -> list[StreamEffect]:
         """A peer sent what its owner had to refuse: what else it was asked for is asked of others."""
         self.standing.doubt(sender)
-        return self._finish(self.seeking.lose(sender, now_us), now_us)
+        return self.handle(PeerLost(sender), now_us)
 
     def _finish(self, effects: list[StreamEffect], now_us: int) -> list[StreamEffect]:
         """What follows from all that was taken: keep it, ask on, set timers."""
@@ -198,7 +228,8 @@ class GapRepair:
     def _ring(self, name: str, now_us: int) -> list[StreamEffect]:
         self._set.discard(name)
         if name == PERIOD:
-            return self._finish([SetTimer(PERIOD, self.config.period_us), *self._compare()], now_us)
+            again = self._begin_again() if self._was_cut_short else []
+            return self._finish([SetTimer(PERIOD, self.config.period_us), *again, *self._compare()], now_us)
         if name == ASK:
             return self._finish(self.seeking.look(now_us), now_us)
         return self._finish([*self.holders.push(now_us)], now_us) if name == PUSH else []
@@ -232,8 +263,9 @@ class GapRepair:
             return []
         if not follow.reads and not self._has_room_for(follow):
             return [Count("streams.no room for others")]
-        topic = self.topics[follow.topic] = Topic(follow, self.streams)
-        return self._providing.begun(topic, self.streams.state(topic.name).last)
+        topic, last = Topic(follow, self.streams), self.streams.state(follow.topic).last
+        self.topics[follow.topic] = topic
+        return self._providing.begun(topic, last)
 
     def _has_room_for(self, follow: Follow) -> bool:
         others = [topic for topic in self.topics.values() if not topic.reads]
@@ -309,12 +341,16 @@ class GapRepair:
             if topic.is_quiet and (self._cycle + self.me) % QUIET_PERIODS:
                 topic.was_quiet = True
                 continue
-            topic.stored_floor = self.streams.state(topic.name).floor
-            topic.waited += 1
-            effects += self._begin(topic)
+            try:
+                topic.stored_floor = self.streams.state(topic.name).floor
+                topic.waited += 1
+                effects += self._begin(topic)
+                telling = topic.telling(self.streams, self._cycle)
+            except InputError:
+                effects += self._leave_undone()
+                continue
             sources = self._sources(topic.name)
             begin = below(key, i - first, len(sources)) if sources else 0
-            telling = topic.telling(self.streams, self._cycle)
             partners = 1 if topic.opened else ENOUGH
             if topic.was_quiet and topic.height:  # the first events: tell all who do not ask any longer
                 topic.was_quiet, partners = False, len(sources)
@@ -325,6 +361,13 @@ class GapRepair:
         for peer, tellings in told.items():
             effects += _heads(peer, tellings, peer in asking)
         return effects
+
+    def _begin_again(self) -> list[StreamEffect]:
+        """The store could not be read for a while: set all timers anew, and see which events still have to
+        wait, and for what."""
+        self._set.clear()
+        self._was_cut_short = False
+        return [effect for topic in self.topics.values() for effect in self._place_again(topic)]
 
     def _meet(self, peer: int, names: tuple[str, ...]) -> list[StreamEffect]:
         """Compare heads with a peer at once, where few have told of a stream yet: whoever was away need not
@@ -339,6 +382,12 @@ class GapRepair:
         tellings = [topic.telling(self.streams, self._cycle) for topic in untold]
         return _heads(peer, tellings, any(not t.opened or t.since is not None for t in untold))
 
+    def _reach(self, sender: int, topic: Topic, told: StreamStatus) -> list[StreamEffect]:
+        try:
+            return self.seeking.reach(sender, topic, told)
+        except InputError:
+            return self._leave_undone()
+
     def _begin(self, topic: Topic) -> list[StreamEffect]:
         """See by what others have told where the stream begins here."""
         before = topic.opened, topic.stored_floor
@@ -346,7 +395,13 @@ class GapRepair:
         effects: list[StreamEffect] = []
         if topic.stored_floor > before[1]:
             effects.append(SetFloor(topic.name, topic.stored_floor))
-        return effects + (self.intake.place_again(topic) if rises or topic.opened > before[0] else [])
+        return effects + (self._place_again(topic) if rises or topic.opened > before[0] else [])
+
+    def _place_again(self, topic: Topic) -> list[StreamEffect]:
+        try:
+            return self.intake.place_again(topic)
+        except InputError:
+            return self._leave_undone()
 
     def _hear(self, sender: int, message: StreamHeads) -> list[StreamEffect]:
         """A peer tells how far it has come: look for what it has, and tell it what it lacks."""
@@ -359,14 +414,18 @@ class GapRepair:
             if topic is None:
                 effects.append(Count("streams.not followed"))
                 continue
-            own = topic.telling(self.streams, self._cycle)
+            try:
+                own = topic.telling(self.streams, self._cycle)
+            except InputError:
+                effects += self._leave_undone()
+                continue
             if message.asks == ALWAYS or (message.asks == IF_OTHER and set(own.heads) != set(told.heads)):
                 answer.append(own)
             topic.contact(sender)
             topic.hear(sender, told)
             effects += self._begin(topic)
             if topic.opened:
-                effects += self.seeking.reach(sender, topic, told)
+                effects += self._reach(sender, topic, told)
         return effects + ([Send(sender, StreamHeads(tuple(answer), NEVER))] if answer else [])
 
 

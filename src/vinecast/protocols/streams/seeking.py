@@ -141,7 +141,9 @@ class Seeking:
         self.fetcher.got(waiting.signed.cid)
         if not topic.opened:
             return []
-        if any(parent in self._hopeless for parent in waiting.missing):
+        hopeless = [self._hopeless[parent] for parent in waiting.missing if parent in self._hopeless]
+        if hopeless:
+            self._despair(waiting.signed.cid, min(hopeless))
             return [Count("streams.dropped hopeless"), *self.intake.drop(waiting.signed.cid)]
         sought = [parent for parent in waiting.missing if parent not in pending]
         is_new = any(parent not in self.fetcher for parent in sought)
@@ -164,7 +166,7 @@ class Seeking:
     def reach(self, sender: int, topic: Topic, told: StreamStatus) -> list[StreamEffect]:
         """Look for what a peer has: its heads if they are near, else all since both agreed."""
         knows = self.intake.knows
-        lacking = [h for h in told.heads if h not in self.fetcher and not knows(topic.name, h)]
+        lacking = [h for h in told.heads if self._is_new(h) and not knows(topic.name, h)]
         known = max(topic.height, topic.floor)
         if topic.since is not None or (lacking and told.height > known + self._config.near):
             self._catch_up(topic, sender, told.height)
@@ -211,7 +213,7 @@ class Seeking:
             lacks = catch_up.in_vain or self.fetcher.has_any(listed.topic)
             return [] if lacks else self._complete(topic)
         for cid in listed.cids:
-            known = self.intake.knows(listed.topic, cid)
+            known = cid in self._hopeless or self.intake.knows(listed.topic, cid)
             if not known and not self.fetcher.add(listed.topic, cid, sender, claimed=True):
                 catch_up.in_vain += 1
                 break
@@ -264,14 +266,27 @@ class Seeking:
                 continue
             self._standing.doubt(waiting.sender)
             status = topic.statuses.get(waiting.sender)
-            if status is not None and status.floor < height:
+            is_own = (
+                waiting.sender in waiting.ack_to
+            )  # others may know of a floor that this node was not told
+            if is_own and status is not None and status.floor < height:
                 effects.append(Blame(waiting.sender, "event without its parents"))
-        self._hopeless[want.cid] = self._cycle
-        if len(self._hopeless) > HOPELESS:
-            del self._hopeless[next(iter(self._hopeless))]
+        self._despair(want.cid, self._cycle)
         return effects + self.intake.do_without(want.cid, topic)
 
+    def _despair(self, cid: bytes, cycle: int) -> None:
+        """An event cannot be had, or follows one that cannot, which was given up in this period: neither is
+        looked for again before both are."""
+        self._hopeless[cid] = cycle
+        if len(self._hopeless) > HOPELESS:
+            del self._hopeless[next(iter(self._hopeless))]
+
+    def _is_new(self, cid: bytes) -> bool:
+        """Whether an event is neither looked for nor given up."""
+        return cid not in self.fetcher and cid not in self._hopeless
+
     def kept(self, cid: bytes) -> None:
-        """An event is kept now, however it came."""
+        """An event is kept now, however it came; what was given up for its sake may be had after all."""
         self.fetcher.got(cid)
-        self._hopeless.pop(cid, None)
+        if self._hopeless.pop(cid, None) is not None:
+            self._hopeless.clear()

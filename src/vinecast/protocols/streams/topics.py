@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from vinecast.core.log.event_record import NUMBER_MAX
 from vinecast.core.log.streams import Streams
 from vinecast.protocols.streams.messages import EARLIEST, NOW, Follow, StreamStatus
 
@@ -121,10 +122,11 @@ class Topic:
         most = self.told_by_most()
         if (most.floor <= self.height and not begins_now) or most.height < self.floor:
             return False
+        above = min(most.height + 1, NUMBER_MAX)
         if begins_now:
-            self.stored_floor = most.height + 1
+            self.stored_floor = above
         else:
-            self.joining, self.since = most.height + 1, most.bottom
+            self.joining, self.since = above, most.bottom
         return True
 
     def is_told(self, sources: Callable[[str], Iterable[int]]) -> bool:

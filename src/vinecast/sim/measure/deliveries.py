@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.dissemination import MISSED, Dissemination
 from vinecast.core.machine import NOBODY
+from vinecast.sim.measure.histograms import rounded
 from vinecast.sim.measure.metrics import BY, CLASSES, COUNTED, Reach, popularity
 
-DIGITS = 3
-"""Digits of a latency that its distribution keeps."""
 WHENS = ("run", "last")
 """All publications together, and the last one."""
 DELIVERY_COLUMNS: dict[str, str] = {
@@ -70,13 +69,6 @@ HISTOGRAM_COLUMNS: dict[str, str] = {
 def schema_of(columns: dict[str, str]) -> pa.Schema:
     """An Arrow schema from names and types."""
     return pa.schema([pa.field(name, getattr(pa, kind)()) for name, kind in columns.items()])
-
-
-def rounded(latency_us: NDArray[np.int64]) -> NDArray[np.int64]:
-    """To ``DIGITS`` digits, half up; what is not positive stays."""
-    powers = 10 ** np.arange(DIGITS, 19, dtype=np.int64)
-    unit = 10 ** np.searchsorted(powers, latency_us, side="right").astype(np.int64)
-    return (latency_us + unit // 2) // unit * unit
 
 
 class SubscriptionColumns:

@@ -16,12 +16,13 @@ _SCALARS = (int, float, str, bytes, np.generic)
 _ROWS = (list, tuple, set, frozenset, deque)
 
 
-def footprints(machines: Sequence[Any]) -> list[int]:
-    """The state of every machine of a population, in bytes; of one alone, all that hangs off it counts."""
-    common: set[int] = set()
+def footprints(machines: Sequence[Any], apart: Sequence[Any] = ()) -> list[int]:
+    """The state of every machine of a population, in bytes; of one alone, all that hangs off it counts.
+    ``apart``: what does not count, nor what hangs off it alone."""
+    common = {id(thing) for thing in apart}
     if len(machines) > 1:
         first, second = ({id(thing) for thing, _ in _walk(machine, set())} for machine in machines[:2])
-        common = first & second
+        common |= first & second
     return [sum(size for _, size in _walk(machine, common)) for machine in machines]
 
 

@@ -2,8 +2,8 @@
 
 They are stated over *subscriptions*: pairs of a node and a topic of its, in the order of profiles' pool. What
 became of one event a topic is a ``Dissemination`` (hops and copies a subscription); a sweep gives it
-directly, and ``DisseminationMeter`` makes it from trace records, so that a simulated run, a trace on disk and
-a live node's log are measured by the same functions.
+directly, and ``DisseminationMeter`` makes it from trace records. Whole peers, live or simulated, are measured
+event by event (sim/measure/peer_runs.py), by the same functions.
 
 hit ratio        first deliveries / subscriptions of on-line nodes that should have got the event
 hit by topic     the mean over topics of a topic's own hit ratio (S4 §6.6.4), where small topics weigh as much
@@ -191,6 +191,30 @@ def relays(sweep: PolderCastSweep) -> int:
 # Events.
 
 
+def ratios(cell: NDArray[np.int64]) -> dict[str, float | None]:
+    """What follows from counts; None where nothing was counted. cell: [what is counted]"""
+    due, hits, have, copies, received, hops = cell.tolist()
+    return {
+        "hit_ratio": hits / due if due else None,
+        "miss_ratio": (due - hits) / due if due else None,
+        "hops_mean": hops / received if received else None,
+        "duplication": copies / have if have else None,
+    }
+
+
+@rule
+def count_delivery(cell: NDArray[np.int64], due: bool, hops: int, copies: int) -> None:
+    """Count what became of one event at one subscription. cell: [what is counted]; hops: MISSED where it is
+    not, FETCHED where they are not known"""
+    got, far = hops != MISSED, max(hops, 0)
+    cell[_COPIES] += copies
+    cell[_DUE] += int(due)
+    cell[_HAVE] += int(got)
+    cell[_HITS] += int(due and got)
+    cell[_RECEIVED] += int(far > 0)
+    cell[_HOPS] += far
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """One event a topic, counted: what ``DisseminationStats`` and the classes are made from."""
@@ -211,12 +235,13 @@ class Reach:
 
     def stats(self) -> DisseminationStats:
         """All subscriptions together."""
-        due, hits, have, copies, received, hops = self.tally[0].sum(axis=0).tolist()
+        cell = self.tally[0].sum(axis=0)
+        found = ratios(cell)
         return DisseminationStats(
-            hit_ratio=hits / due if due else 1.0,
-            hops_mean=hops / received if received else 0.0,
+            hit_ratio=1.0 if found["hit_ratio"] is None else found["hit_ratio"],
+            hops_mean=found["hops_mean"] or 0.0,
             hops_max=self.hops_max,
-            duplication=copies / max(have, 1),
+            duplication=float(cell[_COPIES] / max(cell[_HAVE], 1)),
             disconnected_topics=self.disconnected / max(self.published, 1),
             nodes_missing=self.missing / max(self.expected, 1),
             hit_by_topic=self.hit_by_topic,
@@ -283,12 +308,7 @@ def _count_deliveries(
                 continue
             of_topic, far = tally[0, _size_class(int(subscribers[topic]))], max(int(hops[row]), 0)
             for cell in (of_topic, of_node):
-                cell[_COPIES] += int(copies[row])
-                cell[_DUE] += int(due)
-                cell[_HAVE] += int(got)
-                cell[_HITS] += int(due and got)
-                cell[_RECEIVED] += int(far > 0)
-                cell[_HOPS] += far
+                count_delivery(cell, due, int(hops[row]), int(copies[row]))
             others[0] = max(others[0], far)
             topics[topic, 0] += int(due)
             topics[topic, 1] += int(due and got)
@@ -309,17 +329,15 @@ def class_rows(events: Tally, rings: Tally | None) -> list[dict[str, Any]]:
     rows = []
     for by, name in enumerate(BY):
         for size in np.flatnonzero(events[by].any(axis=1)).tolist():
-            due, hits, have, copies, received, hops = events[by, size].tolist()
+            found = ratios(events[by, size])
             links, missing = (0, 0) if rings is None else rings[by, size].tolist()
             rows.append(
                 {
                     "by": name,
                     "from": 2**size,
                     "to": 2 ** (size + 1) - 1,
-                    "due": due,
-                    "hit_ratio": hits / due if due else None,
-                    "hops_mean": hops / received if received else None,
-                    "duplication": copies / have if have else None,
+                    "due": int(events[by, size, _DUE]),
+                    **{name: found[name] for name in ("hit_ratio", "hops_mean", "duplication")},
                     "missing_links": missing / links if links else None,
                 }
             )

@@ -36,6 +36,7 @@ class TraceWriter:
         columns[6].append(record.event)
         columns[7].append(record.hops)
         columns[8].append(record.reason)
+        columns[9].append(record.size)
         if len(columns[0]) >= BATCH_ROWS:
             self._flush()
 

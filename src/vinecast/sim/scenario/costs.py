@@ -2,7 +2,8 @@
 
 S3 §5 asks for these of every node, with mean, median and percentiles. A population of machines runs on the
 event engine: it settles, publishes a few events that are not measured, and then those of a workload, evenly
-spaced. With churn, nodes come and go meanwhile; at the end everybody is back for some cycles.
+spaced. With churn, nodes come and go meanwhile; at the end everybody is back for some cycles. Systems that
+run live are measured as whole peers (``peer_costs``); here are those that are compared with them.
 
 messages, bytes   sent and received, control and events together, from the first event to the end; a message
                   counts as received whether it arrives or not; sizes as in ``sim.engine.wire``, and a payload
@@ -11,15 +12,16 @@ cpu               process time that the node's machine took to handle all that, 
                   machine in Python, without sockets, codecs or signatures
 memory            the machine's state at the end (``sim.measure.footprint``), and the profile of each peer
                   that it knows
-disk              bytes that it keeps for good
+disk              bytes that it keeps for good: none
 coverage          share of the events on its topics that a node was handed by the end, whether or not it was
                   on line when they were published
 coverage on line  … of those that were published while it was on line
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,14 +33,13 @@ from vinecast.core.events import Deliver, Effect, Event, Publish
 from vinecast.core.machine import SECOND_US, Machine
 from vinecast.sim.engine.engine import EventEngine
 from vinecast.sim.engine.network import Network, NetworkConfig
-from vinecast.sim.engine.wire import PEER, entry_bytes, message_bytes, profile_topic_bytes
+from vinecast.sim.engine.wire import entry_bytes, message_bytes, profile_topic_bytes
 from vinecast.sim.measure.footprint import footprints
 from vinecast.sim.measure.overlay import random_views
 from vinecast.sim.scenario.world import choose_contacts
 from vinecast.sim.workload.churn import on_off
 from vinecast.sim.workload.publications import Publications
 from vinecast.sim.workload.subscriptions import Subscriptions
-from vinecast.systems.common.row import Machines
 from vinecast.systems.registry import SYSTEMS
 
 PAYLOAD = 256  # ours: bytes of an event, as in the benchmarks
@@ -51,7 +52,8 @@ MEAN_ON_S, MEAN_OFF_S = 1200.0, 600.0  # ours: two thirds are on line
 NETWORK = NetworkConfig(latency="sampled", latency_ms=10.0, latency_ms_max=300.0)
 METRICS = ("messages", "bytes", "cpu_us", "memory", "disk", "coverage", "coverage_online")
 
-_SPREAD = purpose("costs.spread")
+SPREAD = purpose("costs.spread")
+"""When nodes come up."""
 
 Costs = dict[str, NDArray[np.float64]]
 """By metric, [node]; nan where a node had nothing to be covered."""
@@ -59,24 +61,16 @@ Costs = dict[str, NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A system that is compared."""
+    """A system that is compared, as machines."""
 
     label: str
-    machines: Callable[[Any, int, Profiles, Callable[[int], bool]], Machines]
-    """(config, seed, profiles, whether a node is on line) -> who makes the machine of each node."""
+    system: str
+    """Its name in ``SYSTEMS``."""
     config: Any
     settle: int
     """Cycles until it has settled."""
     knows: Callable[[Any], Collection[int]]
     """The peers whose profiles a machine keeps."""
-    with_topics: bool = True
-    """Whether profiles have topics; else they are an id and an address."""
-    disk: Callable[[Any], int] = lambda machine: 0
-    """Bytes that a machine keeps for good."""
-    weigh: Callable[[Any], int | None] = lambda message: None
-    """Bytes of a message, where ``sim.engine.wire`` cannot know them."""
-    durable: bool = False
-    """Whether it promises that nothing is missed in the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +82,6 @@ class CostPlan:
     after: int
     """Cycles after them."""
     churn: bool = False
-
-
-def of_system(name: str) -> Callable[[Any, int, Profiles, Callable[[int], bool]], Machines]:
-    """Who makes the machines of a system that has a name."""
-    return lambda config, seed, profiles, is_there: SYSTEMS[name].machines(config, seed, profiles)
 
 
 class _Timed:
@@ -116,8 +105,6 @@ class _Scale:
     def __init__(self, candidate: Candidate, profiles: Profiles) -> None:
         self.messages, self.weight = [0] * profiles.peers, [0] * profiles.peers
         self.on = False
-        self._weigh = candidate.weigh
-        self._with_topics = candidate.with_topics
         self._cnt = profiles.cnt
         self._topic_bytes = profile_topic_bytes(candidate.config)
         self._entry_bytes = entry_bytes(candidate.config)
@@ -136,9 +123,6 @@ class _Scale:
             self.weight[node] += weight
 
     def _look(self, message: Any) -> int:
-        told = self._weigh(message)
-        if told is not None:
-            return told
         weight = message_bytes(message, self._cnt, self._topic_bytes, self._entry_bytes)
         if hasattr(message, "event"):
             weight = self._events[type(message)] = weight + PAYLOAD
@@ -146,8 +130,6 @@ class _Scale:
 
     def profile_bytes(self, peers: Collection[int]) -> int:
         """The profiles of these peers."""
-        if not self._with_topics:
-            return len(peers) * PEER
         topics = int(self._cnt[list(peers)].sum()) if peers else 0
         return len(peers) * self._entry_bytes + topics * self._topic_bytes
 
@@ -167,9 +149,7 @@ class _Run:
         self.scale = _Scale(candidate, self.profiles)
         self.due, self.online, self.got = (np.zeros((wrote.count, nodes), dtype=np.bool_) for _ in range(3))
         """[event, node]: whether it should get it, was on line when it was published, and got it."""
-        make = candidate.machines(
-            candidate.config, seed, self.profiles, lambda node: self.engine.online[node]
-        )
+        make = SYSTEMS[candidate.system].machines(candidate.config, seed, self.profiles)
         self.engine = EventEngine(
             lambda node: _Timed(make(node), node, self.spent_ns),
             nodes,
@@ -185,7 +165,7 @@ class _Run:
 
     def start(self) -> None:
         """Everybody comes up, at a random moment of the first cycle."""
-        waits = unit_array(stream(self._seed, _SPREAD, 0, 0), np.arange(self.nodes)) * PERIOD_US
+        waits = unit_array(stream(self._seed, SPREAD, 0, 0), np.arange(self.nodes)) * PERIOD_US
         views = random_views(self._seed, self.nodes, min(CONTACTS, self.nodes - 1))
         for node, (wait, known) in enumerate(zip(waits.tolist(), views.tolist(), strict=True)):
             self.engine.start(node, int(wait), tuple(known))
@@ -201,7 +181,7 @@ class _Run:
         long_us = plan.cycles * PERIOD_US
         for event in range(self._wrote.count):
             at_us = begin_us + event * long_us // self._wrote.count
-            self.engine.at(at_us, lambda event=event: self._publish(event))  # type: ignore[misc]
+            self.engine.at(at_us, partial(self._publish, event))
 
     def _publish(self, event: int) -> None:
         engine, topic = self.engine, int(self._wrote.topic[event])
@@ -215,21 +195,10 @@ class _Run:
 
     def churn(self, begin_us: int, plan: CostPlan) -> None:
         """Nodes come and go while events are published; then all come back. They keep their state (S0 §2)."""
-        horizon_s = plan.cycles * PERIOD_US / SECOND_US
-        there = on_off(self._seed, self.nodes, horizon_s, MEAN_ON_S, MEAN_OFF_S)
-        for node in range(self.nodes):
-            was_s = 0.0
-            for row in range(int(there.start[node]), int(there.start[node + 1])):
-                self._away(node, begin_us, was_s, float(there.on_s[row]))
-                was_s = float(there.off_s[row])
-            self._away(node, begin_us, was_s, horizon_s)
-
-    def _away(self, node: int, begin_us: int, from_s: float, to_s: float) -> None:
-        if to_s <= from_s:
-            return
-        off_us, on_us = (begin_us + round(moment_s * SECOND_US) for moment_s in (from_s, to_s))
-        self.engine.crash(node, off_us)
-        self.engine.at(on_us, lambda: self._come_back(node))
+        for node, from_s, to_s in absences(self._seed, self.nodes, plan):
+            off_us, on_us = (begin_us + round(moment_s * SECOND_US) for moment_s in (from_s, to_s))
+            self.engine.crash(node, off_us)
+            self.engine.at(on_us, partial(self._come_back, node))
 
     def _come_back(self, node: int) -> None:
         engine = self.engine
@@ -260,15 +229,28 @@ def measure_costs(
         "bytes": run.scale.weight,
         "cpu_us": np.array(run.spent_ns) / 1000,
         "memory": np.array(footprints(machines)) + profiles,
-        "disk": [candidate.disk(machine) for machine in machines],
-        "coverage": _share(run.due & run.got, run.due),
-        "coverage_online": _share(run.due & run.got & run.online, run.due & run.online),
+        "disk": [0] * run.nodes,
+        "coverage": share(run.due & run.got, run.due),
+        "coverage_online": share(run.due & run.got & run.online, run.due & run.online),
     }
     return {name: np.asarray(found[name], dtype=np.float64) for name in METRICS}
 
 
-def _share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> NDArray[np.float64]:
+def absences(seed: int, nodes: int, plan: CostPlan) -> Iterator[tuple[int, float, float]]:
+    """Who is away, from when to when, in seconds since the first event; in the end nobody is."""
+    horizon_s = plan.cycles * PERIOD_US / SECOND_US
+    there = on_off(seed, nodes, horizon_s, MEAN_ON_S, MEAN_OFF_S)
+    for node in range(nodes):
+        rows = range(int(there.start[node]), int(there.start[node + 1]))
+        comes = [*(float(there.on_s[row]) for row in rows), horizon_s]
+        goes = [0.0, *(float(there.off_s[row]) for row in rows)]
+        for from_s, to_s in zip(goes, comes, strict=True):
+            if to_s > from_s:
+                yield node, from_s, to_s
+
+
+def share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> NDArray[np.float64]:
     """By node; nan where there is nothing to share. part, whole: [event, node]"""
     count = whole.sum(axis=0)
-    share: NDArray[np.float64] = np.where(count > 0, part.sum(axis=0) / np.maximum(count, 1), np.nan)
-    return share
+    found: NDArray[np.float64] = np.where(count > 0, part.sum(axis=0) / np.maximum(count, 1), np.nan)
+    return found

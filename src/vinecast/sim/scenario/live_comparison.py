@@ -1,31 +1,53 @@
-"""A live network's simulation, for comparison: the same ids, subscriptions and publications on the event
-engine.
+"""A live network's simulation, for comparison: the same whole peers, with the same ids, subscriptions,
+starts, contacts and publications, in a simulated world (sim/peers).
 
-The machines are the live ones, so a live network and its simulation should agree: on who gets what exactly,
-on hops and copies but for chance. What differs is what a simulation leaves out: sockets, processors that are
-busy, timers that are late.
+The machines are the live ones, and so are their traces, so a live network and its simulation should agree: on
+who gets what exactly, event by event; on hops, copies and control traffic but for chance. What differs is
+what a simulation leaves out: sockets, processors that are busy, timers that are late. How much chance does is
+seen by simulating several times: ids and distances stay, what nodes draw does not.
+
+An event is due at the nodes whose subscription was ready when it was published. That is a moment, and may
+come a little before the publication on one side and a little after it on the other. Who got an event is
+therefore compared without the nodes that it was due at on one side alone; how often that was is told.
 """
 
-from collections import Counter
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import numpy as np
-
-from vinecast.core.arrays.profiles import GAPS_UNKNOWN, PLACE_BITS, Profiles, place_of
 from vinecast.core.errors import InputError
-from vinecast.core.events import Publish
-from vinecast.core.trace import TraceKind, TraceRecord
-from vinecast.sim.engine.network import Network, NetworkConfig
-from vinecast.sim.measure.metrics import ring_targets
-from vinecast.sim.scenario.scenario import EventConfig
-from vinecast.sim.scenario.world import EventWorld, choose_contacts
-from vinecast.systems.poldercast.config import PolderCastConfig
-from vinecast.systems.registry import SYSTEMS
+from vinecast.core.log.retention import Retention
+from vinecast.core.machine import SECOND_US
+from vinecast.peer import inputs as given
+from vinecast.peer.config import PeerConfig
+from vinecast.peer.outputs import PeerOutput, Traced
+from vinecast.sim.measure.peer_runs import JudgedEvent, PeerRunMeter
+from vinecast.sim.measure.reduction import TraceReducer
+from vinecast.sim.peers.disk import DiskConfig
+from vinecast.sim.peers.keys import KeyRing
+from vinecast.sim.peers.links import LinkConfig, SimulatedLinks
+from vinecast.sim.peers.node import SimulatedNode
+from vinecast.sim.peers.world import BEGIN_US, PeerWorld, Unobserved
 
-SETTLE_CYCLES = 200  # ours: for the rings to be complete
-REST_CYCLES = 3  # ours: for the last events to arrive
+JITTER = 0.2
+"""The jitter of a way, as a share of its latency (ours), where it is what sockets and processors take."""
+DIFFERENT_MAX = 20
+"""Events that not the same nodes got that are named (ours); all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedNode:
+    """A node of a live network."""
+
+    public: bytes
+    """Its public key."""
+    topics: tuple[str, ...]
+    begin_s: float
+    """When it came up."""
+    contacts: tuple[int, ...] = ()
+    """The nodes that it was told of then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,135 +60,197 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedOutcome:
-    """What became of the events; defined as for a live network (``lab/localnet/tally``)."""
+class Recipients:
+    """Who should have an event, and who got it."""
 
-    cycles: int
-    """Cycles until all rings were complete."""
+    due: frozenset[int]
+    """The nodes that it was due at."""
+    got: frozenset[int]
+    """All that it was delivered to in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """A live run, as far as it can be had once more. Times are in seconds since its beginning."""
+
+    nodes: Sequence[ComparedNode]
+    publications: Sequence[Publication]
+    config: PeerConfig
+    network: str
+    latency_ms: float
+    """The median of what messages take over a connection."""
+    patience_s: float
+    """How long after its publication an event was judged."""
+    end_s: float
+    payload: bytes = b""
+    """Of every event."""
+    jitter: float = JITTER
+    """By how much a message may be late, as a share of the latency."""
+    idle_s: float = LinkConfig().idle_s
+    """How long a connection carries nothing until it is closed, in the mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedOutcome:
+    """What became of the events, measured as in the live network (sim/measure/peer_runs.py)."""
+
     expected: int
     got: int
     repeated: int
     strays: int
-    hops_mean: float
-    duplication: float
+    """Deliveries to nodes that do not subscribe to the topic."""
+    measures: dict[str, Any]
+    control: dict[str, tuple[int, int]]
+    """Kind of message → control messages sent, and their bytes."""
+    reached: tuple[Recipients | None, ...] = ()
+    """What became of each publication, in their order; None: there it was not published."""
 
 
-def run_comparison(
-    points: Sequence[int],
-    subscriptions: Sequence[Sequence[str]],
-    publications: Sequence[Publication],
-    config: PolderCastConfig,
-    latency_ms: float,
-    seed: int,
-    contacts: int,
-) -> SimulatedOutcome:
-    """Let nodes at these points of the circle (64 bits) build their overlay, and publish on it.
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An event that not the same nodes got."""
 
-    latency_ms: the median of what messages take; each takes a random time of up to twice that
-    contacts: nodes that a new one is told of
-    """
-    if len(set(points)) < len(points):
+    number: int
+    """Of the publication."""
+    live: tuple[int, ...]
+    """The nodes that got it live and not in the simulation."""
+    simulated: tuple[int, ...]
+    """The nodes that got it in the simulation and not live."""
+    got_live: tuple[int, ...]
+    got_simulated: tuple[int, ...] | None
+    """None: it was not published there."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhoGotWhat:
+    """Events of a live network and its simulation, one by one."""
+
+    events: int
+    equal: int
+    """Those that the same nodes got, of the nodes that are compared."""
+    left_out: int
+    """Pairs of event and node that are not compared: it was due there on one side alone."""
+    different: tuple[Difference, ...]
+    """The first of those that are not equal."""
+
+
+def who_got_what(live: Sequence[Recipients], simulated: Sequence[Recipients | None]) -> WhoGotWhat:
+    """Compare the same publications, live and simulated."""
+    different, equal, left_out = list[Difference](), 0, 0
+    for number, (here, there) in enumerate(zip(live, simulated, strict=True)):
+        if there is None:
+            got = tuple(sorted(here.got))
+            different.append(Difference(number, got, (), got, None))
+            continue
+        odd = here.due ^ there.due
+        left_out += len(odd)
+        if here.got - odd == there.got - odd:
+            equal += 1
+            continue
+        sets = here.got - there.got - odd, there.got - here.got - odd, here.got, there.got
+        different.append(Difference(number, *(tuple(sorted(one)) for one in sets)))
+    return WhoGotWhat(len(live), equal, left_out, tuple(different[:DIFFERENT_MAX]))
+
+
+class _Measured(Unobserved):
+    """Reduces what peers leave in their traces."""
+
+    def __init__(self) -> None:
+        self.reducer = TraceReducer()
+
+    def after(self, node: SimulatedNode, what: given.PeerInput, outputs: list[PeerOutput]) -> None:
+        if outputs and isinstance(outputs[-1], Traced):
+            self.reducer.take(node.number, outputs[-1].records)
+
+
+class _Distances:
+    """The world as its links see it: nodes are as far apart as live, whatever else is drawn."""
+
+    def __init__(self, world: PeerWorld, seed: int) -> None:
+        self._world, self.seed = world, seed
+        self.at, self.feed, self.life = world.at, world.feed, world.life
+
+    @property
+    def now_us(self) -> int:
+        """The world's time."""
+        return self._world.now_us
+
+    @now_us.setter
+    def now_us(self, now_us: int) -> None:
+        raise NotImplementedError("time passes in the world")
+
+
+def run_comparison(run: ComparedRun, seed: int, draws: int | None = None) -> SimulatedOutcome:
+    """Let the same nodes come up, build their overlay and publish on it. ``seed``: the live network's, which
+    says how far apart nodes are; ``draws``: the seed of all that they draw, if it is another one."""
+    if len({node.public for node in run.nodes}) < len(run.nodes):
         raise InputError("two nodes have the same id")
-    names = sorted({topic for topics in subscriptions for topic in topics})
-    number = {name: at for at, name in enumerate(names)}
-    order = sorted(range(len(points)), key=lambda node: points[node])
-    rank = {node: at for at, node in enumerate(order)}
-    mine = [sorted(number[topic] for topic in subscriptions[node]) for node in order]
-    profiles = _profiles([points[node] for node in order], mine, len(names))
-    network = Network(
-        NetworkConfig(latency="sampled", latency_ms=0, latency_ms_max=2 * latency_ms), seed, len(points)
+    measured = _Measured()
+    world = _world_of(run, seed, seed if draws is None else draws, measured)
+    period_us = round(run.config.period_s * SECOND_US)
+    meter = PeerRunMeter(round(run.patience_s * SECOND_US), period_us)
+    for node in world.nodes:
+        meter.know(node.setup.identity.id, node.number)
+    judged, now_s = list[JudgedEvent](), 0.0
+    while now_s < run.end_s:
+        now_s = min(now_s + run.patience_s, run.end_s)
+        world.run(now_s)
+        meter.add(measured.reducer.facts(world.now_us))
+        judged.extend(meter.judge(world.now_us) if now_s < run.end_s else meter.finish())
+    strays = sum(one.topic not in run.nodes[node].topics for one in judged for node in one.got_by)
+    found, reached = meter.measures(), _in_order(run.publications, judged)
+    return SimulatedOutcome(
+        found["due"], found["hits"], meter.repeated, strays, found, meter.control(), reached
     )
-    count = _Count(mine)
-    world = EventWorld(
-        SYSTEMS["poldercast"], config, seed, profiles, EventConfig(records=False), network, trace=count
-    )
-    nodes = np.arange(len(points), dtype=np.int64)
-    world.start(nodes, choose_contacts(seed, 0, nodes, nodes, contacts), keep_state=True)
-    cycles = _settle(world, profiles)
-    commands = [(one.at_s, rank[one.node], number[one.topic]) for one in publications]
-    _publish(world, commands, config.period_us)
-    world.close()
-    popularity = Counter(topic for topics in mine for topic in topics)
-    return count.outcome(cycles, sum(popularity[topic] for _, _, topic in commands))
 
 
-class _Count:
-    """Counts what trace records tell. mine: [node], its topics"""
+def _in_order(
+    publications: Sequence[Publication], judged: Sequence[JudgedEvent]
+) -> tuple[Recipients | None, ...]:
+    """What became of each publication: an event is known by its publisher, its topic and its time."""
+    events: defaultdict[tuple[int, str, int], deque[JudgedEvent]] = defaultdict(deque)
+    for event in judged:
+        events[event.publisher, event.topic, event.at_us].append(event)
+    reached: list[Recipients | None] = []
+    for one in publications:
+        alike = events[one.node, one.topic, _at_us(one.at_s)]
+        if alike:
+            event = alike.popleft()
+            reached.append(Recipients(event.due_at, event.got_by))
+        else:
+            reached.append(None)
+    return tuple(reached)
 
-    def __init__(self, mine: list[list[int]]) -> None:
-        self._mine = [frozenset(topics) for topics in mine]
-        self._have: set[tuple[int, int]] = set()
-        self._published = self._first = self._again = self._hops = self._strays = self._repeated = 0
 
-    def __call__(self, record: TraceRecord) -> None:
-        match record.kind:
-            case TraceKind.DELIVERED:
-                self._strays += record.topic not in self._mine[record.node]
-                self._repeated += (record.event, record.node) in self._have
-                self._have.add((record.event, record.node))
-            case TraceKind.PUBLISHED:
-                self._published += 1
-            case TraceKind.RECEIVED_FIRST if record.event >= 0:
-                self._first += 1
-                self._hops += record.hops
-            case TraceKind.RECEIVED_AGAIN if record.event >= 0:
-                self._again += 1
+def _at_us(at_s: float) -> int:
+    """A time of the run, as the world's clocks have it."""
+    return BEGIN_US + round(at_s * SECOND_US)
 
-    def outcome(self, cycles: int, expected: int) -> SimulatedOutcome:
-        """All of it."""
-        return SimulatedOutcome(
-            cycles=cycles,
-            expected=expected,
-            got=len(self._have),
-            repeated=self._repeated,
-            strays=self._strays,
-            hops_mean=self._hops / max(self._first, 1),
-            duplication=(self._first + self._again) / max(self._first + self._published, 1),
+
+def _world_of(run: ComparedRun, seed: int, draws: int, measured: _Measured) -> PeerWorld:
+    """The world in which all that is to happen is told."""
+    links = LinkConfig(run.latency_ms, run.latency_ms * run.jitter, idle_s=run.idle_s, by_id=True)
+    world = PeerWorld(draws, links, measured)
+    world.links = SimulatedLinks(links, _Distances(world, seed))
+    world.keys = KeyRing(seed, [node.public for node in run.nodes])
+    world.verify = world.keys.verify
+    for _ in run.nodes:
+        world.add(run.config, network=run.network, disk=DiskConfig(is_memory=True), retention=Retention())
+    for number, node in enumerate(run.nodes):
+        world.at_s(node.begin_s, _begin, world, number, node.contacts, node.topics)
+    for one in run.publications:
+        world.at(_at_us(one.at_s), _publish, world.nodes[one.node], one.topic, run.payload)
+    return world
+
+
+def _begin(world: PeerWorld, number: int, join: Sequence[int], topics: Sequence[str]) -> None:
+    world.start(number, join)
+    for subscription, topic in enumerate(topics, start=1):
+        world.nodes[number].ask(
+            partial(given.OpenSubscription, subscription=subscription, topic=topic, start="now")
         )
 
 
-def _publish(world: EventWorld, commands: list[tuple[float, int, int]], period_us: int) -> None:
-    """Publish at these seconds from now, by these nodes and on these topics, and wait until it is over."""
-    begin_us, last_us = world.cycle * period_us, 0
-    for event, (at_s, node, topic) in enumerate(commands):
-        after_us = round(at_s * 1e6)
-        last_us = max(last_us, after_us)
-        world.engine.command(node, begin_us + after_us, Publish(topic, event))
-    for _ in range(-(-last_us // period_us) + REST_CYCLES):
-        world.advance()
-
-
-def _profiles(points: list[int], mine: list[list[int]], topics: int) -> Profiles:
-    """A table of these nodes, with the places that they have in a live network."""
-    found = Profiles(np.array(points, dtype=np.uint64), np.arange(topics, dtype=np.uint64))
-    found.place = np.array([place_of(point) for point in points], dtype=np.int32)
-    found.circle[0] = 1 << PLACE_BITS
-    for node, own in enumerate(mine):
-        found.set_topics(node, np.array(own, dtype=np.int32), np.zeros(len(own), dtype=np.uint8))
-    found.gaps[:] = GAPS_UNKNOWN
-    return found
-
-
-def _settle(world: EventWorld, profiles: Profiles) -> int:
-    """Advance until all rings are complete; how many cycles that took."""
-    while world.cycle < SETTLE_CYCLES:
-        world.advance()
-        if _is_complete(world, profiles):
-            return world.cycle
-    raise InputError(f"the simulated rings are not complete after {SETTLE_CYCLES} cycles")
-
-
-def _is_complete(world: EventWorld, profiles: Profiles) -> bool:
-    """Whether everybody's events would go to the right neighbours, in all of its topics."""
-    targets, now_us = ring_targets(profiles, world.online), world.engine.now_us
-    machines: list[Any] = world.engine.machines
-    for node, machine in enumerate(machines):
-        if machine is None:
-            return False
-        begin = int(profiles.beg[node])
-        for row in range(int(profiles.cnt[node])):
-            ring = machine.rings.carriers(row, now_us)
-            found = (ring[0], ring[ring.size // 2])
-            if found != (targets.lower[begin + row], targets.higher[begin + row]):
-                return False
-    return True
+def _publish(node: SimulatedNode, topic: str, payload: bytes) -> None:
+    drafts = (node.draft(payload),)
+    node.publish(partial(given.PublishDrafts, topic=topic, drafts=drafts, durable=False))

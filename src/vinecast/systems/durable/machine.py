@@ -15,7 +15,7 @@ go straight through.
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 from vinecast.core.events import (
     Blame,
@@ -307,7 +307,7 @@ class Durable:
                         if arrived:
                             _remember(self._hops, signed.cid, arrived[0][1].hops, ARRIVED)
                         for sender, carried in arrived:
-                            mapped += self._bring(signed, sender, carried)
+                            mapped += self._bring_late(signed, sender, carried)
                 case Hand(signed):
                     mapped.append(Hand(signed, self._hops.pop(signed.cid, -1)))
                 case _:
@@ -320,6 +320,16 @@ class Durable:
         """Let the carrier have what was sent to it."""
         self._travel(signed)
         return self._carry(Received(sender, carried))
+
+    def _bring_late(self, signed: SignedEvent, sender: int, carried: CarriedEvent) -> list[DurableEffect]:
+        """The same, of an event that waited: meanwhile its topic's number may belong to another topic, or to
+        none, where this node has no part in carrying the topic any longer."""
+        number = self._number_of(signed.record.topic)
+        if number is None:
+            return []
+        if number != carried.topic:
+            carried = replace(cast("Any", carried), topic=number)
+        return self._bring(signed, sender, carried)
 
     def _travel(self, signed: SignedEvent) -> None:
         number = self._event_of(signed)

@@ -265,7 +265,7 @@ class PolderCast:
 
     def search(self, topic: int, now_us: int) -> list[Effect]:
         """Search for a subscriber of a topic, for whoever is about to publish on it and knows none."""
-        if self.anycast is None or topic in self._rows or self._subscriber(topic, 0, now_us) != NOBODY:
+        if self.anycast is None or topic in self._rows or self._subscribers(topic, now_us).size:
             return []
         return self.anycast.search(int(self.profiles.topic_ids[topic]), now_us)
 
@@ -371,8 +371,9 @@ class PolderCast:
             return self.config.shortcuts
         return "vicinity" if ringcast.takes_near(self.seed, event & SEED_MAX, self.me) else "cyclon"
 
-    def _subscriber(self, topic: int, event: int, now_us: int) -> int:
-        """Any subscriber of a topic that is in any view, or else that was asked and has not answered yet."""
+    def _subscribers(self, topic: int, now_us: int) -> Peers:
+        """The subscribers of a topic that are in any view, or else those that were asked and have not
+        answered yet."""
         route = self._route(topic, None, now_us)
         known = route.shortcuts.get(ANYWHERE)
         if known is None:
@@ -383,8 +384,12 @@ class PolderCast:
                 known = self._list(topic, self._asked())
             if known.size:
                 route.shortcuts[ANYWHERE] = known
+        return known
+
+    def _subscriber(self, topic: int, event: int, now_us: int) -> int:
+        """Any of them."""
         targets, word = self._targets, event & SEED_MAX
-        left = known.copy()
+        left = self._subscribers(topic, now_us).copy()
         if ringcast.pick_shortcuts(self.seed, word, self.me, left, left.size, 1, targets, 0) == 0:
             return NOBODY
         return int(targets[0])

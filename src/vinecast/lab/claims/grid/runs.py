@@ -29,7 +29,7 @@ from vinecast.core.draws import purpose, shuffled, stream
 from vinecast.lab.bench.regular import trace_patterns
 from vinecast.lab.claims.grid.notes import Notes, Run
 from vinecast.lab.claims.grid.scenes import Scene, Second, availability
-from vinecast.lab.claims.run_cache import Arrays, digest_of, fetch
+from vinecast.lab.runs.run_cache import Arrays, digest_of, fetch
 from vinecast.sim.engine.sweep import SweepEngine
 from vinecast.sim.scenario.fault_driver import FaultDriver
 from vinecast.sim.scenario.run import build_world
@@ -49,7 +49,7 @@ _OTHERS = purpose("claims.grid.others")
 
 @dataclass(frozen=True, slots=True)
 class RingsRun:
-    """A run from beginning to end: a ``Job`` (lab/claims/run_cache.py)."""
+    """A run from beginning to end: a ``Job`` (lab/runs/run_cache.py)."""
 
     scene: Scene
     seed: int

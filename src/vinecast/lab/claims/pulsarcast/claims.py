@@ -1,9 +1,10 @@
-"""The claims of S3 about durability (SYSTEMS.md §5): seeded runs with faults, and live ones, on PolderCast as
-carrier.
+"""The claims of S3 about durability (SYSTEMS.md §5): seeded runs with faults on whole peers, and live ones.
 
 Every simulated run is a network of its own: who subscribes, publishes, crashes and when is drawn from the
-seed (sim/scenario/faults.py). A claim holds when no promise was broken in any run, nor in its live half
-(core/log/checker.py). Paper scale has more runs, and more nodes in each; S3 gives neither.
+seed (lab/campaign/fault_plans.py). PolderCast and PulsarCast's own tree carry events in turn, and replicas
+are found by Kademlia. A claim holds when no promise was broken in any run, nor in its live half
+(core/log/checker.py); what is known to be broken, and is not what the claim says, is told beside. Paper scale
+has more runs, and more nodes in each; S3 gives neither.
 """
 
 from collections import Counter
@@ -11,20 +12,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from vinecast.lab.campaign.fault_runs import FaultOutcome, convergence
 from vinecast.lab.claims.claim import Claim, Measured, Setup
 from vinecast.lab.claims.pulsarcast.live import name_of, with_live
-from vinecast.lab.claims.pulsarcast.runs import FAULT_SIZES, NAMES, fault_runs, names_outcomes, outcomes_of
-from vinecast.sim.scenario.faults import FaultOutcome, converged
-
-REFUSED = (
-    "durable.refused forged event",
-    "durable.refused wrong bytes",
-    "streams.refused wrong height",
-    "streams.refused event that was not asked for",
-    "streams.refused impossible heads",
-    "streams.given up",
+from vinecast.lab.claims.pulsarcast.runs import (
+    CARRIERS,
+    FAULT_SIZES,
+    NAMES,
+    fault_runs,
+    names_outcomes,
+    outcomes_of,
 )
-"""What a hostile node must have been refused for, in some run."""
+
 NAMES_REFUSED = ("kademlia.refused_values", "kademlia.refused_older")
 LIVE_REFUSED = (
     "durable.refused forged event",
@@ -33,7 +32,9 @@ LIVE_REFUSED = (
     "streams.refused impossible heads",
     *NAMES_REFUSED,
 )
-"""The same on live nodes; to them wrong bytes are an event that was not asked for."""
+"""What liars must have been refused for, in some run; wrong bytes are an event that was not asked for."""
+REFUSED = (*LIVE_REFUSED, "streams.refused event of another topic", "streams.given up")
+"""The same in simulation."""
 
 
 def _measured(setup: Setup, outcomes: list[FaultOutcome], finds: str) -> Measured:
@@ -41,23 +42,35 @@ def _measured(setup: Setup, outcomes: list[FaultOutcome], finds: str) -> Measure
     broken = [outcome for outcome in outcomes if outcome.faults]
     published = sum(outcome.published for outcome in outcomes)
     acknowledged = sum(outcome.acknowledged for outcome in outcomes)
-    times = converged(outcomes)
+    times = convergence(outcomes)
     size = FAULT_SIZES[setup.scale]
     found = f"{finds} in all {len(outcomes):,} runs" if not broken else f"broken in {len(broken):,} runs"
+    besides = Counter(name for outcome in outcomes for name in outcome.besides)
     text = (
         f"{found}, {times['median_s']:.2f} s after the last fault in the median, {times['max_s']:.2f} s at "
-        f"most ({size.nodes} nodes, {published:,} events, {acknowledged:,} of them acknowledged by as many "
-        f"nodes as there are replicas)"
+        f"most ({size.nodes} nodes, {published:,} events, {acknowledged:,} of them acknowledged in time by "
+        f"as many nodes as there are replicas)"
     )
+    if besides:
+        told = (f"{name} in {count:,} runs" for name, count in sorted(besides.items()))
+        text += f"; known to be broken besides: {', '.join(told)}"
     values: dict[str, Any] = {
         "runs": len(outcomes),
         "broken": len(broken),
         "faults": [f"seed {outcome.seed}: {outcome.faults[0]}" for outcome in broken[:10]],
+        "besides": dict(sorted(besides.items())),
         "published": published,
         "acknowledged": acknowledged,
         "converged": times,
+        "carriers": {name: _of_carrier(name, outcomes) for name in CARRIERS},
     }
     return Measured(text, not broken and acknowledged > 0, values)
+
+
+def _of_carrier(name: str, outcomes: list[FaultOutcome]) -> dict[str, Any]:
+    own = [outcome for outcome in outcomes if outcome.system == name]
+    told: dict[str, Any] = {"runs": len(own), "broken": sum(bool(outcome.faults) for outcome in own)}
+    return {**told, "converged": convergence(own)} if own else told
 
 
 def _keeps(claim: str, finds: str) -> Callable[[Setup], Measured]:
@@ -76,7 +89,7 @@ def refuses(setup: Setup) -> Measured:
     counted: Counter[str] = Counter()
     for counters in (*(run.counters for run in outcomes), *(run.counters for run in names)):
         counted.update(counters)
-    refused = {reason: counted[reason] for reason in (*REFUSED, *NAMES_REFUSED)}
+    refused = {reason: counted[reason] for reason in REFUSED}
     replaced = sum(bool(outcome.faults) for outcome in names)
     text = (
         f"{found.text}; refused: "

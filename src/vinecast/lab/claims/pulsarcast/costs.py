@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from vinecast.core.errors import InputError
 from vinecast.lab.claims.claim import Claim, Figure, Measured, Panel, Series, Setup
-from vinecast.lab.claims.pulsarcast.candidates import CANDIDATES
+from vinecast.lab.claims.pulsarcast.candidates import CANDIDATES, AnyCandidate, is_durable
 from vinecast.lab.claims.pulsarcast.runs import CHURN, REDDIT, STAY, UNIFORM, ZIPF, CostRun
-from vinecast.lab.claims.run_cache import fetch
-from vinecast.sim.scenario.costs import METRICS, Candidate, Costs
+from vinecast.lab.runs.run_cache import fetch
+from vinecast.sim.scenario.costs import METRICS, Costs
 
 QUANTILES = {"median": 50, "p75": 75, "p90": 90, "p95": 95, "p99": 99}  # S3 §5
 HEADINGS = ("workload", "nodes", "system", "each node", "mean", *QUANTILES)
@@ -87,7 +87,7 @@ def costs(setup: Setup) -> Measured:
             rows.append([workload, condition, candidate.label, UNITS[metric], *shown])
         texts.setdefault((workload, condition), []).append(_line(candidate, stats))
         figures.append(_figure(setup, workload, condition, candidate, found))
-        if candidate.durable and np.nanmin(found["coverage"]) < 1.0:
+        if is_durable(candidate) and np.nanmin(found["coverage"]) < 1.0:
             short.append(f"{candidate.label} ({workload}, nodes {condition})")
     text = "; ".join(f"{name}, nodes {how}: {', '.join(lines)}" for (name, how), lines in texts.items())
     text += "; a node's mean of messages, kB, CPU in ms, memory and disk in kB, coverage"
@@ -102,12 +102,12 @@ def _shown(metric: str, value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def _line(candidate: Candidate, stats: dict[str, dict[str, float]]) -> str:
+def _line(candidate: AnyCandidate, stats: dict[str, dict[str, float]]) -> str:
     means = [_shown(metric, stats[metric]["mean"]) for metric in METRICS[:-1]]
     return f"{candidate.label} {' / '.join(means)} %"
 
 
-def _figure(setup: Setup, workload: str, condition: str, candidate: Candidate, found: Costs) -> Figure:
+def _figure(setup: Setup, workload: str, condition: str, candidate: AnyCandidate, found: Costs) -> Figure:
     """Each node's costs, sorted: what share of nodes has at most so much."""
     panels = []
     for metric in METRICS:

@@ -1,59 +1,57 @@
-"""Runs for the claims of S3: networks under faults, and systems whose costs are counted.
+"""Runs for the claims of S3: networks of whole peers under faults, and systems whose costs are counted.
 
-Both are jobs (lab/claims/run_cache.py), so that they are done side by side or on Spark, and kept. Costs in
+Both are jobs (lab/runs/run_cache.py), so that they are done side by side or on Spark, and kept. Costs in
 processor time are what they were when the run was done.
 """
 
 import json
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from vinecast.lab.campaign.campaign import code_digest
+from vinecast.lab.campaign.fault_plans import FaultSize
+from vinecast.lab.campaign.fault_runs import FaultOutcome, run_faults
+from vinecast.lab.campaign.name_runs import NamesOutcome, run_names
 from vinecast.lab.claims.claim import Setup
-from vinecast.lab.claims.pulsarcast.candidates import CANDIDATES
-from vinecast.lab.claims.run_cache import Arrays, digest_of, fetch
-from vinecast.sim.scenario.costs import Candidate, CostPlan, measure_costs
-from vinecast.sim.scenario.faults import (
-    FaultConfig,
-    FaultOutcome,
-    absence,
-    blackout,
-    deaths,
-    hostile,
-    loss_and_restarts,
-    partition,
-)
-from vinecast.sim.scenario.faults_names import NamesOutcome, attacked_names
+from vinecast.lab.claims.pulsarcast.candidates import CANDIDATES, AnyCandidate, measure
+from vinecast.lab.runs.run_cache import Arrays, digest_of, fetch
+from vinecast.sim.scenario.costs import CostPlan
 from vinecast.sim.workload.publications import Publications, draw_publications
 from vinecast.sim.workload.sample import FILES, reddit_workload
 from vinecast.sim.workload.subscriptions import Subscriptions, pattern
 from vinecast.sim.workload.zipf import zipf_subscriptions, zipf_weights
 
-SEEDS = {"small": 200, "paper": 2000}
-"""Runs a claim (ours)."""
-FAULT_SIZES = {"small": FaultConfig(), "paper": FaultConfig(nodes=16, topics=4, events=40)}
-BATCH = 100
+SEEDS = {"small": 20, "paper": 500}
+"""Runs a claim (ours): one takes half a second, of paper scale about three."""
+FAULT_SIZES = {"small": FaultSize(), "paper": FaultSize(nodes=16, topics=4, events=40, busy_s=10.0)}
+CARRIERS = ("poldercast", "pulsarcast")
+"""What carries events: in turn the product's default and S3's own tree."""
+BATCH = 10
 """Runs in one job (ours)."""
+BLACKOUT_EVERY = 5
+"""Of PU-1, so many runs have one in which all nodes die at once (ours)."""
 NAMES = "names"
-
-
-def _loss_or_blackout(config: FaultConfig, seed: int) -> FaultOutcome:
-    """30 % of messages lost, nodes killed and restarted; in every fifth run, all of them at once."""
-    return (loss_and_restarts if seed % 5 else blackout)(config, seed)
-
-
-_KINDS: dict[str, Callable[[FaultConfig, int], Any]] = {
-    "PU-1": _loss_or_blackout,
-    "PU-2": deaths,
-    "PU-3": partition,
-    "PU-4": absence,
-    "PU-6": hostile,
-    NAMES: lambda config, seed: attacked_names(seed),
+KINDS = {
+    "PU-1": "loss and restarts",
+    "PU-2": "deaths",
+    "PU-3": "partition",
+    "PU-4": "absence",
+    "PU-6": "hostile",
 }
-"""A claim's kind of faults; what they are stands with each (sim/scenario/faults.py)."""
+"""A claim's kind of faults; what they are stands with each (lab/campaign/fault_plans.py)."""
+
+
+def run_one(claim: str, size: FaultSize, seed: int) -> FaultOutcome | NamesOutcome:
+    """The run of a claim that a seed stands for."""
+    if claim == NAMES:
+        return run_names(seed)
+    blackout = claim == "PU-1" and seed % BLACKOUT_EVERY == 0
+    kind = "blackout" if blackout else KINDS[claim]
+    return run_faults(kind, size, seed, CARRIERS[seed % len(CARRIERS)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,8 @@ class FaultRuns:
 
     def decided_by(self) -> dict[str, Any]:
         size = asdict(FAULT_SIZES[self.scale])
-        return {"faults": self.kind, "size": size, "first": self.first, "count": self.count}
+        told = {"faults": self.kind, "size": size, "first": self.first, "count": self.count}
+        return {**told, "campaign": code_digest()}
 
     @property
     def alike(self) -> Hashable:
@@ -90,9 +89,9 @@ class FaultRuns:
         return [{"outcomes": runs._outcomes()} for runs in (self, *others)]
 
     def _outcomes(self) -> Any:
-        kind, size = _KINDS[self.kind], FAULT_SIZES[self.scale]
         seeds = range(self.first, self.first + self.count)
-        return np.array([json.dumps(asdict(kind(size, seed))) for seed in seeds])
+        size = FAULT_SIZES[self.scale]
+        return np.array([json.dumps(asdict(run_one(self.kind, size, seed))) for seed in seeds])
 
 
 def fault_runs(kind: str, setup: Setup) -> list[FaultRuns]:
@@ -133,7 +132,7 @@ class CostSize:
 
 COST_SIZES = {
     "small": CostSize(30, 30, 30, 12, 3, 30, 8, 4),
-    "paper": CostSize(100, 4000, 500, 100, 10, 500, 60, 20),
+    "paper": CostSize(100, 4000, 200, 100, 10, 500, 60, 20),
 }
 STAY, CHURN = "stay", "come and go"
 REDDIT, UNIFORM, ZIPF = "reddit", "uniform", "zipf"
@@ -155,7 +154,7 @@ class CostRun:
     keep: Path | None = None
 
     @property
-    def candidate(self) -> Candidate:
+    def candidate(self) -> AnyCandidate:
         """The system."""
         return _BY_LABEL[self.system]
 
@@ -177,6 +176,7 @@ class CostRun:
             "nodes": self.nodes,
             "size": asdict(COST_SIZES[self.scale]),
             "seed": self.seed,
+            "code": code_digest(),
             "trace": digest_of(trace) if trace else None,
         }
 
@@ -193,7 +193,7 @@ class CostRun:
         size = COST_SIZES[self.scale]
         read, wrote = self._workload(size)
         plan = CostPlan(size.cycles, size.after, churn=self.nodes == CHURN)
-        return dict(measure_costs(self.candidate, read, wrote, plan, self.seed))
+        return dict(measure(self.candidate, read, wrote, plan, self.seed))
 
     def _workload(self, size: CostSize) -> tuple[Subscriptions, Publications]:
         if self.workload == REDDIT:

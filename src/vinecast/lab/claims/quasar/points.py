@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from vinecast.lab.claims.claim import Setup
 from vinecast.lab.claims.quasar.runs import CONSTANT, PROPORTION, QuasarPopulation, QuasarRun, degree_for
-from vinecast.lab.claims.run_cache import fetch
+from vinecast.lab.runs.run_cache import fetch
 from vinecast.protocols.directed_walk.sweep import SENT
 
 ALL, FEW = 0, 4  # ours: lab/claims/quasar/claims.py says why

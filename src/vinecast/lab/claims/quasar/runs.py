@@ -20,7 +20,7 @@ from vinecast.core.arrays.profiles import Profiles
 from vinecast.core.dissemination import MISSED
 from vinecast.core.draws import below, purpose, stream
 from vinecast.core.machine import NOBODY
-from vinecast.lab.claims.run_cache import Arrays
+from vinecast.lab.runs.run_cache import Arrays
 from vinecast.protocols.directed_walk import WalkConfig
 from vinecast.protocols.gravity import GravityConfig
 from vinecast.sim.workload.myspace import group_sizes, groups_of
@@ -60,7 +60,7 @@ class QuasarPopulation:
 
 @dataclass(frozen=True, slots=True)
 class QuasarRun:
-    """One event in every group of a population: a ``Job`` (lab/claims/run_cache.py)."""
+    """One event in every group of a population: a ``Job`` (lab/runs/run_cache.py)."""
 
     population: QuasarPopulation
     branching: int = 0

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from vinecast.lab.claims.claim import Claim, Figure, Measured, Panel, Series, Setup
-from vinecast.lab.claims.run_cache import fetch
 from vinecast.lab.claims.vinifera.runs import TABLE, WAYS, ContentNetwork, ContentRestRun, stats_of
+from vinecast.lab.runs.run_cache import fetch
 from vinecast.sim.scenario.content_run import ContentStats
 from vinecast.sim.scenario.scenario import find_file
 from vinecast.sim.workload.content import HIGGS, SIZE

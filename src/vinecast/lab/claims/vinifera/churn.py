@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.lab.claims.claim import Figure, Measured, Panel, Series, Setup
-from vinecast.lab.claims.run_cache import Arrays, fetch
 from vinecast.lab.claims.vinifera.runs import A_CYCLE, HELD, PERIOD_S, ContentChurnRun, ContentNetwork
+from vinecast.lab.runs.run_cache import Arrays, fetch
 from vinecast.sim.scenario.scenario import find_file
 
 TRACE = "skype.avt.gz"

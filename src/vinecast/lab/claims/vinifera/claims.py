@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from vinecast.lab.claims.claim import Claim, Figure, Measured, Panel, ReferenceLine, Series, Setup
-from vinecast.lab.claims.run_cache import Job, fetch
 from vinecast.lab.claims.vinifera.beyond import BEYOND
 from vinecast.lab.claims.vinifera.churn import churn, churn_runs
 from vinecast.lab.claims.vinifera.runs import (
@@ -24,6 +23,7 @@ from vinecast.lab.claims.vinifera.runs import (
     Rush,
     stats_of,
 )
+from vinecast.lab.runs.run_cache import Job, fetch
 from vinecast.sim.scenario.content_run import ContentStats
 
 SYSTEMS = {"vinifera": "Vinifera", "ferry": "Ferry*"}

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vinecast.lab.claims.run_cache import Arrays, digest_of
+from vinecast.lab.runs.run_cache import Arrays, digest_of
 from vinecast.protocols.cyclon import CyclonConfig
 from vinecast.protocols.tman import TManConfig
 from vinecast.sim.scenario.content_run import ContentRun, ContentStats
@@ -124,7 +124,7 @@ class ContentNetwork:
 
 @dataclass(frozen=True, slots=True)
 class ContentRestRun:
-    """Events in a network at rest: a ``Job`` (lab/claims/run_cache.py)."""
+    """Events in a network at rest: a ``Job`` (lab/runs/run_cache.py)."""
 
     network: ContentNetwork
     events: int

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from vinecast.lab.claims.claim import Claim, Measured, Setup
-from vinecast.lab.claims.run_cache import Arrays, fetch
 from vinecast.lab.claims.vitis.churn import SETTLED, churn_runs
 from vinecast.lab.claims.vitis.points import NetworkAtRest, crowd_of, found_in, size_of, vitis, where
 from vinecast.lab.claims.vitis.runs import Churned, SubscriptionPattern, VitisRestRun
+from vinecast.lab.runs.run_cache import Arrays, fetch
 from vinecast.sim.scenario.run import simulate
 from vinecast.sim.scenario.scenario import Resolved, resolve
 
@@ -27,7 +27,7 @@ UPKEEP_CYCLES = {"paper": 20, "small": 8}  # ours
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """Machines without events: a ``Job`` (lab/claims/run_cache.py). What they send is counted in the third
+    """Machines without events: a ``Job`` (lab/runs/run_cache.py). What they send is counted in the third
     quarter: by then they have found each other, and the last cycle of a run always has events."""
 
     system: str

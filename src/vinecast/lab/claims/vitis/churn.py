@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.lab.claims.claim import Figure, Measured, Panel, ReferenceLine, Series, Setup
-from vinecast.lab.claims.run_cache import fetch
 from vinecast.lab.claims.vitis.runs import COLUMNS, HELD, PERIOD_S, Churned, SubscriptionPattern
+from vinecast.lab.runs.run_cache import fetch
 from vinecast.sim.scenario.scenario import find_file
 
 TRACE = "skype.avt.gz"

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vinecast.lab.claims.claim import Setup
-from vinecast.lab.claims.run_cache import fetch
 from vinecast.lab.claims.vitis.runs import LONG_LINKS, TABLE, SubscriptionPattern, VitisRestRun
+from vinecast.lab.runs.run_cache import fetch
 
 PATTERNS = ("random", "low", "high")
 

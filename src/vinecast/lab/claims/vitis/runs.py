@@ -22,7 +22,7 @@ from vinecast.core.dissemination import Dissemination
 from vinecast.core.machine import NOBODY
 from vinecast.core.traffic import Counts, unwanted_overall, unwanted_share
 from vinecast.lab.bench.vitis import CONTACTS, population
-from vinecast.lab.claims.run_cache import Arrays, digest_of
+from vinecast.lab.runs.run_cache import Arrays, digest_of
 from vinecast.protocols.tman import TManConfig
 from vinecast.sim.engine.sweep import SweepEngine
 from vinecast.sim.measure.metrics import dissemination_stats
@@ -146,7 +146,7 @@ class VitisNetwork:
 
 @dataclass(frozen=True, slots=True)
 class VitisRestRun:
-    """A network until it is at rest: a ``Job`` (lab/claims/run_cache.py)."""
+    """A network until it is at rest: a ``Job`` (lab/runs/run_cache.py)."""
 
     system: str
     crowd: SubscriptionPattern

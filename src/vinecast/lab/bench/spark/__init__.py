@@ -1,0 +1,1 @@
+"""The benchmark of the pipeline, next to DuckDB."""

@@ -1,0 +1,1 @@
+"""Mutants: small, named changes that break a promise, and what notices them."""

@@ -1,0 +1,1 @@
+"""Lies: what a hostile node can say, hold back, and make of what others say."""
