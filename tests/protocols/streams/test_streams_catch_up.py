@@ -261,6 +261,25 @@ def test_who_begins_now_gets_the_heads_and_what_follows() -> None:
     assert kept(net) == {signed.cid for signed in [*events, new]}
 
 
+def test_who_begins_an_empty_stream_now_begins_at_its_beginning_and_is_quiet() -> None:
+    net = Net(4, follow=())
+    for peer in range(4):
+        net.tell(peer, Follow(TOPIC, NOW))
+        net.run(0.3)
+    net.run(5)
+    assert [(peer.repair.topics[TOPIC].opened, peer.disk.state(TOPIC).floor) for peer in net.peers] == [
+        (True, 0)
+    ] * 4
+    net.sent.clear()
+    net.run(8)
+    assert len(net.sent) <= 2 * 4  # one exchange of each peer in QUIET_PERIODS
+    events = chain(3)
+    net.give(0, events)
+    net.tell(3, Lower(TOPIC, 0))  # somebody reads it from its beginning
+    net.run(2)
+    assert kept(net, 3) == {signed.cid for signed in events}
+
+
 @pytest.mark.parametrize(
     ("follow", "at_once"), [(Follow(TOPIC, NOW, reads=False), True), (Follow(TOPIC, NOW), False)]
 )

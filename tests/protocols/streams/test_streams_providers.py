@@ -184,16 +184,22 @@ def test_a_live_node_finds_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     live(main())
 
 
-def test_who_leaves_a_stream_provides_it_no_longer() -> None:
+@pytest.mark.parametrize("has_room", [True, False])
+def test_who_leaves_a_stream_provides_what_it_has_as_long_as_it_has_room(has_room: bool) -> None:
     async def main() -> None:
-        async with village(1, config=replace(FAST, replicas=0, holders=0, provide=1.0)) as found:
-            (node,) = found.nodes
+        async with village(2, config=replace(FAST, replicas=0, holders=0, provide=1.0)) as found:
+            node, late = found.nodes
             reading = node.subscribe("news")
             await node.publish("news", b"one")
-            replicas = node._peer.streams.replicas
+            replicas, repair = node._peer.streams.replicas, node._peer.streams.repair
             await until(lambda: replicas.table is not None and bool(replicas.table.own), "it is provided")
+            if not has_room:
+                repair.config = replace(repair.config, others_topics=0)
             await reading.close()
             assert replicas.table is not None
-            assert not replicas.table.own
+            assert (bool(replicas.table.own), "news" in repair.topics) == (has_room, has_room)
+            if has_room:
+                (event,) = await take(late.subscribe("news", "earliest"), 1)
+                assert event.payload == b"one"
 
     live(main())

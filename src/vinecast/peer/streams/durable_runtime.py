@@ -170,8 +170,10 @@ class DurableRuntime:
     def _go_on_keeping(self, topic: str) -> None:
         if topic not in self.repair.topics:
             self._tell(Follow(topic, reads=False, size=self.store.weight(topic)))
-            if self.replicas.of(topic):
-                self._tell(KeptBy(topic, self.replicas.of(topic)))
+        if topic not in self.repair.topics:  # there is no room for more that is kept for others
+            self.replicas.leave(topic)
+        elif self.replicas.of(topic):
+            self._tell(KeptBy(topic, self.replicas.of(topic)))
 
     def _begin(self, name: tuple[str, str], work: partial[None]) -> None:
         """Do something that reads the store; where it cannot be read, once more in the next period."""

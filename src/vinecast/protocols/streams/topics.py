@@ -122,7 +122,7 @@ class Topic:
         most = self.told_by_most()
         if (most.floor <= self.height and not begins_now) or most.height < self.floor:
             return False
-        above = min(most.height + 1, NUMBER_MAX)
+        above = min(most.height + 1, NUMBER_MAX) if most.height else most.floor
         if begins_now:
             self.stored_floor = above
         else:

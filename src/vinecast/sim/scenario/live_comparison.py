@@ -207,18 +207,16 @@ def run_comparison(run: ComparedRun, seed: int, draws: int | None = None) -> Sim
 def _in_order(
     publications: Sequence[Publication], judged: Sequence[JudgedEvent]
 ) -> tuple[Recipients | None, ...]:
-    """What became of each publication: an event is known by its publisher, its topic and its time."""
-    events: defaultdict[tuple[int, str, int], deque[JudgedEvent]] = defaultdict(deque)
-    for event in judged:
-        events[event.publisher, event.topic, event.at_us].append(event)
+    """What became of each publication. It is the next event of its publisher on its topic: at once, or later
+    where the publisher waited until it knew a subscriber."""
+    events: defaultdict[tuple[int, str], deque[JudgedEvent]] = defaultdict(deque)
+    for event in sorted(judged, key=lambda one: one.at_us):
+        events[event.publisher, event.topic].append(event)
     reached: list[Recipients | None] = []
     for one in publications:
-        alike = events[one.node, one.topic, _at_us(one.at_s)]
-        if alike:
-            event = alike.popleft()
-            reached.append(Recipients(event.due_at, event.got_by))
-        else:
-            reached.append(None)
+        after = events[one.node, one.topic]
+        came = bool(after) and after[0].at_us >= _at_us(one.at_s)
+        reached.append(Recipients(after[0].due_at, after.popleft().got_by) if came else None)
     return tuple(reached)
 
 
