@@ -77,7 +77,7 @@ def test_a_local_network_and_its_simulation(start: Start) -> None:
     assert twin["expected"] == twin["got"]
     assert (twin["repeated"], twin["strays"]) == (0, 0)
     assert [one["equal"] for one in twin["who_got_what"]] == [told["events"]] * 2
-    odd = twin["who_got_what"][0]["left_out"]  # who was ready just before an event live, and just after it here
+    odd = twin["who_got_what"][0]["left_out"]  # ready before an event live, and after it here
     assert abs(live["expected"] - twin["expected"]) <= odd < live["expected"] / 10
     live, twin = told["measures"], twin["measures"]
     assert live["latency_ms_p50"] >= 10, "half of the latency at the least"

@@ -122,9 +122,9 @@ class Topic:
         most = self.told_by_most()
         if (most.floor <= self.height and not begins_now) or most.height < self.floor:
             return False
-        above = min(most.height + 1, NUMBER_MAX) if most.height else most.floor
+        above = min(most.height + 1, NUMBER_MAX)
         if begins_now:
-            self.stored_floor = above
+            self.stored_floor = above if most.height else 0  # an empty stream is had from its beginning
         else:
             self.joining, self.since = above, most.bottom
         return True

@@ -23,7 +23,7 @@ from vinecast.peer.wire.messages import (
     encode,
 )
 from vinecast.sim.peers.lies.liar import FRAME_BYTES_MAX, STATUS_FRAMES, Liar, carried
-from vinecast.sim.peers.lies.lie import Lie, breaking
+from vinecast.sim.peers.lies.lie import UNPROVED, Lie, breaking
 from vinecast.systems.common.wire import VERSION_MAX, Card
 from vinecast.systems.registry import live_system
 
@@ -159,5 +159,5 @@ def _plain(me: Liar, kind: Any, bounds: Meta) -> Any:
 
 NONSENSE_LIES: dict[str, Lie] = {
     "absurd values": Lie(babble, breaks=breaking("L")),  # cards of invented peers are among them
-    "mangled frames": Lie(says=mangle),
+    "mangled frames": Lie(says=mangle, breaks=UNPROVED),
 }
