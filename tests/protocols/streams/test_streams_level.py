@@ -5,7 +5,8 @@ import pytest
 from support.protocols.streams_net import TOPIC, Net, chain, event, kept
 from vinecast.core.events import Received, Send, Start
 from vinecast.core.log.blocks import CID_HEAD
-from vinecast.protocols.streams import Follow, StreamEvents, StreamPush, StreamWant
+from vinecast.core.log.event_record import NUMBER_MAX
+from vinecast.protocols.streams import EARLIEST, NOW, Follow, StreamEvents, StreamPush, StreamWant
 from vinecast.protocols.streams.messages import StreamHeads, StreamStatus
 
 NOBODY_HAS = CID_HEAD + bytes(32)
@@ -45,6 +46,18 @@ def test_who_was_away_believes_nothing_that_it_was_told_before() -> None:
     assert topic.waited
     net.tell(0, Start())
     assert (topic.statuses, topic.waited) == ({}, 0)
+
+
+@pytest.mark.parametrize("start", [NOW, EARLIEST])
+def test_what_is_told_of_the_end_of_all_numbers_makes_no_floor_above_it(start: str) -> None:
+    """A floor that no frame and no file has room for."""
+    net = Net(2, follow=())
+    net.tell(0, Follow(TOPIC, start))
+    net.tell(0, Received(1, StreamHeads((StreamStatus(TOPIC, (), *[NUMBER_MAX] * 3),), 0)))
+    net.run(10)
+    topic = net[0].repair.topics[TOPIC]
+    assert topic.opened
+    assert 0 < topic.floor <= NUMBER_MAX
 
 
 def test_a_push_has_events_of_its_topic_only() -> None:
