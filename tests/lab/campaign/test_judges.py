@@ -9,7 +9,7 @@ import pytest
 
 from vinecast.lab.campaign.history import LevelFacts, Opening, PublicationRecord, PublishedEvent, ReceiptFacts
 from vinecast.lab.campaign.judges import judge
-from vinecast.lab.campaign.plan import BeginStep, CrashStep, PeerPlan, Plan, PublishStep, ReadStep
+from vinecast.lab.campaign.plan import AnyStep, BeginStep, CrashStep, PeerPlan, Plan, PublishStep, ReadStep
 from vinecast.lab.campaign.promises import Truth
 from vinecast.lab.campaign.run import PlanRun
 
@@ -150,3 +150,20 @@ def test_an_error_is_excused_by_what_goes_on(at_s: float, is_excused: bool) -> N
     truth = made(replace(PLAN, steps=tuple(steps)))
     truth.history.publications[0].error = "OverloadedError: no room"
     assert ("L: publishing fails where nothing is wrong" in judge(truth).counts) is not is_excused
+
+
+def test_what_retention_took_is_missed_by_nobody() -> None:
+    """Nodes take it at moments of their own: who has taken it already lacks what another still has."""
+    jobs = [(9.21, 2, 2, 1), (20.2, 0, 1, 1), (20.38, 2, 16, 3), (20.96, 2, 12, 20)]
+    steps: tuple[AnyStep, ...] = (
+        BeginStep(0.05, 2, (0,)),
+        BeginStep(0.36, 0, (2,)),
+        ReadStep(2.01, 2, 4, "jobs", "now"),
+        BeginStep(15.34, 1, (2,)),
+        *(PublishStep(at_s, node, number, "jobs", events, size=16) for at_s, node, number, events in jobs),
+        ReadStep(22.31, 1, 0, "jobs", "earliest"),
+    )
+    plan = Plan(2981, "poldercast", (PeerPlan(),) * 3, steps, kept_events=24)
+    truth = made(plan)
+    assert judge(truth).faults == []
+    assert max(facts.below + facts.above for facts in truth.history.level) == 0

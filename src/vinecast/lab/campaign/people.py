@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from vinecast.core.log.batch_signature import SignedEvent
 from vinecast.core.log.blocks import cid_text
+from vinecast.core.log.stream_buffer import place_of
 from vinecast.lab.campaign.history import (
     History,
     LevelFacts,
@@ -287,7 +288,10 @@ class People:
             and not world.links.is_cut(node.number, other.number)
         ]
         floor, below, above = node.disk.state(topic).floor, 0, 0
+        taken = _taken_by_retention([node, *others], topic)
         for event in before:
+            if event.cid in taken:
+                continue
             had = next((other for other in others if other.disk.is_safe(event.cid)), None)
             if had is not None and not node.disk.position_of(event.cid):
                 is_below = had.disk.height_of(topic, event.cid) <= floor
@@ -356,3 +360,13 @@ class People:
             lambda request: given.AckPosition(request, opening.subscription, signed.record.topic, position),
             settled,
         )
+
+
+def _taken_by_retention(nodes: Sequence[SimulatedNode], topic: str) -> set[bytes]:
+    """Events of a topic that some of these nodes keep, and retention takes anywhere, or may take."""
+    most = nodes[0].setup.retention.events
+    if most is None:
+        return set()
+    readable = (signed for node in nodes for signed in node.disk.readable() if signed.record.topic == topic)
+    kept = {signed.cid: signed for signed in readable}
+    return {signed.cid for signed in sorted(kept.values(), key=place_of)[:-most]}
