@@ -382,6 +382,10 @@ class Peer(TopicMembership):
         count = self.count_others()
         return count if count or self.has_joined else int(self.bootstrap.expects_one)
 
+    def is_joining(self) -> bool:
+        """Whether nobody was met yet, and somebody may be there whom the node was told of."""
+        return not self.has_joined and self.bootstrap.expects_one
+
     def expects_others(self) -> bool:
         """Whether there is anybody to meet."""
         return bool(self.bootstrap.addresses or self.peer_table.known())

@@ -30,6 +30,8 @@ from vinecast.peer.streams.durable_runtime import UNPUBLISHED, DurableRuntime
 from vinecast.peer.topics import check_topic
 from vinecast.peer.volatile_events import VolatileEvents
 
+JOIN_US = 3_000_000
+"""For how long a publisher waits for its node to meet the first of those that it was told of (ours)."""
 LOOK_US = 5_000
 """Between two looks whether what waits can go on (ours)."""
 PENDING_BYTES = 256 * 1024
@@ -74,6 +76,9 @@ class PublisherHost(Protocol):
 
     def expected_others(self) -> int:
         """How many other nodes there are, or should be."""
+
+    def is_joining(self) -> bool:
+        """Whether nobody was met yet, and somebody may be there whom the node was told of."""
 
     def note_unreadable(self) -> None:
         """The store could not be read."""
@@ -186,7 +191,7 @@ class PeerPublisher:
         """Go on with a request, unless it is behind others; whether it waits no longer."""
         command = asked.command
         if asked.is_probing:
-            if self._probes(command):
+            if self._probes(asked):
                 return False
             asked.is_probing, asked.began_us = False, self._host.now_us()
         if command.durable and self.outstanding >= OUTSTANDING_MAX:
@@ -203,9 +208,13 @@ class PeerPublisher:
         self._host.out.append(Answered(command.request, error=error))
         return True
 
-    def _probes(self, command: PublishDrafts) -> bool:
-        """Whether to wait a moment for what others have of a stream, or for a subscriber to be found. Before
-        an event of a stream no subscriber is waited for: replicas have the event, and it asks them."""
+    def _probes(self, asked: _Asked) -> bool:
+        """Whether to wait a moment until somebody is met, for what others have of a stream, or for a
+        subscriber to be found. Before an event of a stream no subscriber is waited for: replicas have the
+        event, and it asks them."""
+        command = asked.command
+        if self._host.is_joining() and self._host.now_us() - asked.began_us < JOIN_US:
+            return True
         if command.durable:
             return self._host.streams.visit(command.topic)
         return self._host.search(command.topic)

@@ -143,6 +143,20 @@ def test_who_meets_another_compares_at_once() -> None:
     assert len(net.messages(StreamHeads)) == heads  # they know of each other
 
 
+def test_who_has_just_met_a_peer_asks_it_of_every_stream_that_is_begun_then() -> None:
+    """As a publisher does that is new: each stream is asked for once a period, not each peer."""
+    other = "another/topic"
+    net = Net(2, follow=())
+    net.wire = lambda sender, to, message: sender != 1
+    net.tell(0, Met(1, (TOPIC, other)))  # it has introduced itself
+    for topic in (TOPIC, other):
+        net.tell(0, Follow(topic, NOW, reads=False))
+        for _ in range(3):
+            net.tell(0, Met(1, (topic,)))
+    asked = [[status.topic for status in message.told] for _, message in net.messages(StreamHeads, 0)]
+    assert asked == [[TOPIC], [other]]
+
+
 def test_of_those_met_only_some_are_asked() -> None:
     net = Net(6)
     net.give(0, chain(3))

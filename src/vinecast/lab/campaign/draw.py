@@ -40,7 +40,7 @@ SETTLE_S, BUSY_S = 8.0, 24.0
 PATTERNS = ("news/#", "+/now", "#")
 FILTERS = ("", "price < 30", 'price >= 50 and side = "buy"')
 
-_PLAN, _READS = purpose("campaign.plan"), purpose("campaign.reads")
+_PLAN, _READS, _PASSING = map(purpose, ("campaign.plan", "campaign.reads", "campaign.passing"))
 T = TypeVar("T")
 
 
@@ -89,6 +89,7 @@ def draw_plan(seed: int, system: str | None = None) -> Plan:
     drawer.publish()
     drawer.fail()
     drawer.fail_reads(Chance(seed, _READS))
+    drawer.pass_by(Chance(seed, _PASSING))
     steps = tuple(sorted(drawer.steps, key=lambda step: step.at_s))
     return Plan(
         seed=seed,
@@ -198,6 +199,18 @@ class _Drawer:
         if chance.one_in(20) and any(isinstance(step, FAULTS) for step in self.steps):
             at_s, node = chance.between(SETTLE_S, self._end_s), chance.pick(self._honest)
             self.steps.append(ReadsFailStep(at_s, node, chance.between(0.5, 15)))
+
+    def pass_by(self, chance: Chance) -> None:
+        """In some runs whoever comes late publishes at once, as a command does that joins to publish; all
+        other draws are as they were."""
+        if not chance.one_in(4):
+            return
+        numbers = [step.number for step in self.steps if isinstance(step, PublishStep)]
+        for step in [step for step in self.steps if isinstance(step, BeginStep)]:
+            if step.node in self._late.intersection(self._honest):
+                numbers.append(len(numbers))
+                at_s = round(step.at_s + chance.pick((0.0, 0.1, 0.3)), 2)
+                self.steps.append(PublishStep(at_s, step.node, numbers[-1], chance.pick(self._topics)))
 
     # Faults.
 

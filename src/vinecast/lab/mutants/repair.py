@@ -241,8 +241,8 @@ REPAIRS: tuple[Mutant, ...] = (
         "D13",
         "a stream that is read from now on begins far above the highest event",
         TOPICS,
-        "self.stored_floor = above\n",
-        "self.stored_floor = above + 40\n",
+        "self.stored_floor = above if",
+        "self.stored_floor = above + 40 if",
         seed=2,
     ),
     Mutant(

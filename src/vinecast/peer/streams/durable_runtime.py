@@ -208,6 +208,8 @@ class DurableRuntime:
                 self._publisher_probe.begin(topic, now_us)
                 self._want_replicas(topic)
                 self._ask_heads(topic)
+        if topic in self._publisher_probe and self._all_can_be_asked(topic):
+            self._publisher_probe.hurry(topic, now_us)
         known = self.repair.topics.get(topic)
         was_told = known is not None and bool(known.statuses) and self.repair.is_level(topic)
         if self._publisher_probe.waits(topic, now_us) and not was_told:
@@ -219,8 +221,13 @@ class DurableRuntime:
         """Compare heads at once, as a publisher that is new does, with all who may have the stream."""
         for peer in self.repair.seeking.sources(topic):
             self._tell(Met(peer, (topic,)))
-        if self.replicas.of(topic) or not self.replicas.is_sought(topic):
-            self._publisher_probe.hurry(topic, self._host.now_us())
+
+    def _all_can_be_asked(self, topic: str) -> bool:
+        """Whether the replicas of a topic are known, and there are connections to all of them."""
+        replicas = set(self.replicas.of(topic)) - {ME}
+        if not replicas:
+            return not self.replicas.is_sought(topic) or ME in self.replicas.of(topic)
+        return replicas.issubset(self._host.connected())
 
     def publish(self, hand: Sequence[SignedEvent]) -> list[int]:
         """Keep events of one's own and send them on their way; how many neighbours each was handed to, or

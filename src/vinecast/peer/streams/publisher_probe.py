@@ -3,13 +3,14 @@
 An event follows the heads that its publisher knows. Whoever knows none would begin the stream anew, at height
 1: in the order that all nodes share its event would come before all others, retention would take it first,
 and a stream on which many publish once would have nothing but first events. So before its first event a
-publisher asks those who may have the stream, and gets the heads. It waits until the replicas are known and a
-moment longer, and then goes on with what it knows: a stream that is new has nobody who could tell.
+publisher asks those who may have the stream, and gets the heads. It waits until the replicas are known and
+connected, and a moment longer, and then goes on with what it knows: a stream that is new has nobody who could
+tell. Where a replica cannot be reached it waits longer, since another one may have the stream.
 """
 
 MOMENT_US = 250_000
-"""For answers, once those who may have the stream are known (ours)."""
-LONGEST_US = 1_000_000
+"""For answers, once there are connections to those who may have the stream (ours)."""
+LONGEST_US = 2_000_000
 """In all (ours)."""
 
 
@@ -27,7 +28,7 @@ class PublisherProbe:
         self._until_us[topic] = now_us + LONGEST_US
 
     def hurry(self, topic: str, now_us: int) -> None:
-        """All who may have the stream have been asked."""
+        """All who may have the stream can be asked."""
         if topic in self:
             self._until_us[topic] = min(self._until_us[topic], now_us + MOMENT_US)
 

@@ -94,8 +94,8 @@ class GapRepair:
         """Where the topics of the next period begin."""
         self._set: set[str] = set()
         """Timers that will fire."""
-        self._met: set[int] = set()
-        """Peers that were met in this period."""
+        self._met: set[tuple[int, str]] = set()
+        """Peers that were met in this period, with the topics that they were told of."""
         self._was_cut_short = False
         """Whether something was left undone since the store could not be read."""
 
@@ -371,15 +371,17 @@ class GapRepair:
 
     def _meet(self, peer: int, names: tuple[str, ...]) -> list[StreamEffect]:
         """Compare heads with a peer at once, where few have told of a stream yet: whoever was away need not
-        wait for its turn. Once a period each: whoever says it again and again is not answered as often."""
-        if peer in self._met or not self.standing.is_fair(peer):
+        wait for its turn. Once a period and topic: whoever says it again and again is not answered as
+        often."""
+        if not self.standing.is_fair(peer):
             return []
-        self._met.add(peer)
-        followed = [self.topics[name] for name in names if name in self.topics]
+        news = [name for name in names if (peer, name) not in self._met]
+        followed = [self.topics[name] for name in news if name in self.topics]
         untold = [
             t for t in followed if len(t.statuses) < ENOUGH and peer not in t.statuses and not t.is_quiet
         ]
         tellings = [topic.telling(self.streams, self._cycle) for topic in untold]
+        self._met.update((peer, topic.name) for topic in untold)
         return _heads(peer, tellings, any(not t.opened or t.since is not None for t in untold))
 
     def _reach(self, sender: int, topic: Topic, told: StreamStatus) -> list[StreamEffect]:
