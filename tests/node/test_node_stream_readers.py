@@ -185,3 +185,19 @@ def test_patterns_read_streams_too() -> None:
             await reader.ack(event)
 
     live(main())
+
+
+def test_who_publishes_while_it_joins_follows_what_the_stream_has() -> None:
+    async def main() -> None:
+        async with village(3, sockets=True) as found:
+            reader = found.nodes[2].subscribe("news")
+            await reader.ready()
+            said = [b"%d" % number for number in range(10)]
+            await found.nodes[1].publish_all("news", said)
+            async with found.make() as guest:
+                await guest.publish("news", b"last")
+            assert [event.payload for event in await take(reader, 11)] == [*said, b"last"]
+            log = found.nodes[2].log("news")
+            assert [event.payload for event in log] == [*said, b"last"]
+
+    live(main())

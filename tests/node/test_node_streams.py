@@ -88,22 +88,6 @@ def test_whoever_is_told_of_nobody_who_is_there_gets_its_receipt_too() -> None:
     live(main())
 
 
-def test_who_publishes_while_it_joins_follows_what_the_stream_has() -> None:
-    async def main() -> None:
-        async with village(3, sockets=True) as found:
-            reader = found.nodes[2].subscribe("news")
-            await reader.ready()
-            said = [b"%d" % number for number in range(10)]
-            await found.nodes[1].publish_all("news", said)
-            async with found.make() as guest:
-                await guest.publish("news", b"last")
-            assert [event.payload for event in await take(reader, 11)] == [*said, b"last"]
-            log = found.nodes[2].log("news")
-            assert [event.payload for event in log] == [*said, b"last"]
-
-    live(main())
-
-
 def test_a_late_subscriber_gets_history_although_the_publisher_is_gone() -> None:
     async def main() -> None:
         async with village(6) as found:

@@ -13,8 +13,8 @@ from vinecast.node.api.node import Node
 from vinecast.node.api.settings import resolve, to_toml
 from vinecast.node.api.subscription import Subscription
 from vinecast.node.runtime.config import NodeConfig
-from vinecast.peer.event_cache import EventCache
 from vinecast.peer.wire.batcher import EncodedEvent
+from vinecast.peer.wire.event_cache import EventCache
 from vinecast.systems.common.router import ME
 from vinecast.systems.vitis.router import vitis_config
 from vinecast.systems.vitis.settings import VitisSettings

@@ -11,13 +11,13 @@ from vinecast.core.errors import RemoteError
 from vinecast.core.events import Deliver, Effect, Event, Publish, Received, Send
 from vinecast.core.log.batch_signature import SignatureChecker, SignedEvent, event_number, read_signed_event
 from vinecast.core.log.blocks import ContentId
-from vinecast.peer.event_cache import EventCache
 from vinecast.peer.limits.misbehaviour import BenignRefusal
 from vinecast.peer.limits.replay_window import ReplayWindow
 from vinecast.peer.routing import Routing
 from vinecast.peer.table.peer_table import PeerTable
 from vinecast.peer.tracing import NO_TOPIC, Tracing
 from vinecast.peer.wire.batcher import Batcher, EncodedEvent
+from vinecast.peer.wire.event_cache import EventCache
 from vinecast.peer.wire.messages import EventFrame
 from vinecast.systems.common.notices import Pull
 

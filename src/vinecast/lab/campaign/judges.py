@@ -11,6 +11,7 @@ from vinecast.lab.campaign.plan import (
     TOPICS,
     AnyStep,
     BeginStep,
+    CrashStep,
     DiskFullStep,
     GoodbyeStep,
     PauseStep,
@@ -42,9 +43,10 @@ def acknowledged_is_safe(truth: Truth, found: Judgement) -> None:
         what = f"{name_of(event.cid)} of publication {event.publication.step.number}"
         if not facts.own_is_safe:
             found.note("D1", "acknowledged before it was safe here", f"{what}: not synced on its publisher")
-        if holders > facts.on_disk + facts.in_memory + liars:
+        in_memory = facts.in_memory + _ended_in_memory(truth, event.publication)
+        if holders > facts.on_disk + in_memory + liars:
             kind = "counts holders that do not hold"
-        elif holders > facts.on_disk + facts.in_memory:
+        elif holders > facts.on_disk + in_memory:
             kind = "counts liars"
         elif holders > facts.on_disk:
             kind = "counts holders without a disk"
@@ -52,6 +54,17 @@ def acknowledged_is_safe(truth: Truth, found: Judgement) -> None:
             continue
         held = f"{facts.on_disk} on disk and {facts.in_memory} in memory"
         found.note("D1", kind, f"{what}: holders {holders}, held by {held}")
+
+
+def _ended_in_memory(truth: Truth, publication: PublicationRecord) -> int:
+    """Nodes without a disk that ended while a publisher waited: they may have held what is gone with them."""
+    until_s = truth.world.now_s if publication.answered_s is None else publication.answered_s
+    ended = {
+        step.node
+        for step in truth.plan.of(CrashStep, GoodbyeStep)
+        if truth.plan.nodes[step.node].memory and publication.at_s <= step.at_s <= until_s
+    }
+    return len(ended)
 
 
 def acknowledged_is_kept(truth: Truth, found: Judgement) -> None:

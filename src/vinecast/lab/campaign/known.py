@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from vinecast.lab.campaign.history import fits
-from vinecast.lab.campaign.plan import CrashStep, FlipStep, GoodbyeStep, Plan, ReadStep, SetClockStep
+from vinecast.lab.campaign.plan import (
+    CrashStep,
+    FlipStep,
+    GoodbyeStep,
+    Plan,
+    PublishStep,
+    ReadStep,
+    SetClockStep,
+)
 from vinecast.lab.campaign.promises import BrokenPromise
 from vinecast.sim.peers.hostile import LIES
 
@@ -68,6 +76,18 @@ def reads_back_after_crash(plan: Plan, fault: BrokenPromise) -> bool:
         read.start == "earliest" and read.node == fault.node and _overlap(read.topic, fault.topic)
         for read in plan.of(ReadStep)
     )
+
+
+def has_it_in_part(plan: Plan, fault: BrokenPromise) -> bool:
+    """Whether the reader begins at the earliest, and its node takes part in the topic from later on, since
+    somebody publishes on it there or reads it from now on."""
+    mine = _read_of(plan, fault)
+    publishes = any(step.node == mine.node and fits(mine.topic, step.topic) for step in plan.of(PublishStep))
+    reads = any(
+        other.node == mine.node and _overlap(other.topic, mine.topic) and other.start == "now"
+        for other in plan.of(ReadStep)
+    )
+    return mine.start == "earliest" and (publishes or reads)
 
 
 def shares_a_stream(plan: Plan, fault: BrokenPromise) -> bool:
@@ -146,9 +166,10 @@ KNOWN: tuple[KnownFailure, ...] = (
     KnownFailure(
         f"D3: {DOES_NOT_COME}",
         "a node that looks through a stream from its beginning forgets that when it crashes, and goes on "
-        "where it was before; others believe what liars tell of a stream, and ask for what does not exist",
+        "where it was before; a node that has a stream from later on looks through what one other node has; "
+        "others believe what liars tell of a stream, and ask for what does not exist",
         (1481,),
-        any_of(reads_back_after_crash, lies("D3")),
+        any_of(reads_back_after_crash, has_it_in_part, lies("D3")),
     ),
     KnownFailure(
         f"D4: {KEPT_NOT_HANDED}",
@@ -234,6 +255,16 @@ KNOWN: tuple[KnownFailure, ...] = (
         "whoever begins a stream believes what liars tell of it",
         (766,),
         lies("D13"),
+    ),
+    KnownFailure(
+        "D13: a stream was lifted",
+        "an event of a liar's own that stands near the last of all heights is taken where its parents are "
+        "not known",
+        (5804,),
+        lies("D13"),
+    ),
+    KnownFailure(
+        "D13: publishing fails", "no event can follow one at the last of all heights", (5804,), lies("D13")
     ),
     *(
         KnownFailure(
