@@ -189,7 +189,7 @@ def test_ratios_are_those_of_a_turn_and_what_failed_is_said() -> None:
     found = {row.cells()[:2]: row for row in rows}
     ratio = found["1 → 1, 256 in hand", "Vinecast durable against JetStream (file)"]
     assert ratio.cells()[2] == "0.5 times (0.125 … 1)"
-    assert "lost" not in ratio.numbers
+    assert "lost_percent" not in ratio.numbers
     first = found["1 → 1, 256 in hand", "Vinecast durable"]
     assert first.cells()[2:] == ("100 (50 … 300)", "100 µs", "0 %")
     assert first.numbers["receipt_p50_ms"].median == pytest.approx(2.0, rel=0.02)

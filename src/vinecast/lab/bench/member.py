@@ -69,6 +69,11 @@ class ArrivalTally:
                 self._wanted = -1
                 say({"is": "got", "run": run})
 
+    @property
+    def count(self) -> int:
+        """How many events."""
+        return len(self._seen)
+
     def told(self) -> dict[str, Any]:
         """For the parent."""
         took = sorted(self._took_us)
@@ -109,6 +114,8 @@ async def serve(
                 say({"is": "expecting"})
             case "publish":
                 say({"is": "published", **await publish(member, sleep, order)})
+            case "count":
+                say({"is": "count", "events": tally.count})
             case "tell":
                 say({"is": "told", **tally.told()})
 

@@ -39,9 +39,7 @@ PROGRAMS = {
 class RivalOutcome:
     """All that was measured."""
 
-    runs: dict[tuple[RivalScenario, str], dict[int, RivalRun]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )
+    runs: dict[Part, dict[int, RivalRun]] = field(default_factory=lambda: defaultdict(dict))
     """By scenario and contender: the run of each turn."""
     absent: dict[str, str] = field(default_factory=dict)
     """Contenders that cannot be had here, and why not."""
@@ -106,7 +104,8 @@ async def _turn(
 async def _gather(plan: RivalPlan, contender: Contender, scenario: RivalScenario) -> AsyncIterator[RivalTeam]:
     """A contender's processes, ready for a scenario, and its server if it has one."""
     async with contextlib.AsyncExitStack() as ends:
-        folder = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="vinecast-", dir=plan.folder)))
+        beside = tempfile.TemporaryDirectory(prefix="vinecast-bench-", dir=plan.folder)
+        folder = Path(ends.enter_context(beside))
         address, process = "", None
         if contender.kind in SERVERS:
             serve = SERVERS[contender.kind](folder, contender.durable)

@@ -20,7 +20,9 @@ PACED = (
     *FAST[:3], "delivery p50", "delivery p99", "receipt p50", "receipt p99", *FAST[3:]
 )  # fmt: skip
 """The headings of the two tables."""
-LATENCIES = ("took_p50_ms", "took_p99_ms", "receipt_p50_ms", "receipt_p99_ms")
+RATE, CPU, LOST = "deliveries_a_second", "cpu_us_a_delivery", "lost_percent"
+LATENCIES = ("delivery_p50_ms", "delivery_p99_ms", "receipt_p50_ms", "receipt_p99_ms")
+"""The names of numbers, where they are not words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,8 @@ class RivalRow:
         blanks = ("",) * (len(PACED if self.paced else FAST) - 3)
         if not self.numbers:
             return (self.scenario, who, self.note, *blanks)
-        units = {"rate": "", "cpu_us": "µs", "lost": "%"}
-        keys: tuple[str, ...] = ("rate", "cpu_us", "lost")
-        if self.paced:
-            keys = ("rate", *LATENCIES, "cpu_us", "lost")
+        units = {RATE: "", CPU: "µs", LOST: "%"}
+        keys = (RATE, *(LATENCIES if self.paced else ()), CPU, LOST)
         texts = [
             _text(self.numbers.get(key), "times" if self.against else units.get(key, "ms")) for key in keys
         ]
@@ -85,7 +85,8 @@ def rows_of(plan: RivalPlan, outcome: RivalOutcome) -> Iterator[RivalRow]:
     for contender in contenders:
         if contender.name in outcome.absent:
             note = f"not measured: {outcome.absent[contender.name]}"
-            yield RivalRow("all", False, contender.title, note=note)
+            paced = all(scenario.rate for scenario in plan.scenarios())
+            yield RivalRow("all", paced, contender.title, note=note)
 
 
 def _row(scenario: RivalScenario, contender: Contender, outcome: RivalOutcome) -> RivalRow:
@@ -110,16 +111,16 @@ def _against(
     ratios = []
     for turn in sorted(mine.keys() & other.keys()):
         numbers = _numbers(mine[turn], ours.durable), _numbers(other[turn], rival.durable)
-        ratios.append({key: _ratio(numbers[0][key], numbers[1][key]) for key in numbers[0] if key != "lost"})
+        ratios.append({key: _ratio(numbers[0][key], numbers[1][key]) for key in numbers[0] if key != LOST})
     if ratios:
         title = scenario.title
         yield RivalRow(title, bool(scenario.rate), ours.title, rival.title, _spreads(ratios))
 
 
 def _numbers(one: RivalRun, durable: bool) -> dict[str, float]:
-    numbers = {"rate": one.rate, "cpu_us": one.cpu_us, "lost": 100 * one.lost}
+    numbers = {RATE: one.rate, CPU: one.cpu_us, LOST: 100 * one.lost}
     for percent in (50, 99):
-        numbers[f"took_p{percent}_ms"] = one.took_ms(percent)
+        numbers[f"delivery_p{percent}_ms"] = one.took_ms(percent)
         numbers[f"receipt_p{percent}_ms"] = one.receipt_ms(percent) if durable else math.nan
     return numbers
 

@@ -133,7 +133,7 @@ class RivalTeam(Team):
             done = published.done()
             if done and published.exception() is not None:
                 published.result()
-            now = sum([(await member.ask("told", do="tell"))["events"] for member in others])
+            now = sum([(await member.ask("count", do="count"))["events"] for member in others])
             if (now, done) != (arrived, was_done):
                 arrived, was_done, changed, cpu_s = now, done, time.monotonic(), await self._cpu_s()
             if done and (now == wanted * len(others) or time.monotonic() - changed > silence_s):
