@@ -12,7 +12,7 @@ PARTS = ("two", "ten")
 RIVALS = ("py-libp2p", "js-libp2p")
 SCENARIOS = ("one-to-ten", "one-to-one", "ten-to-ten", "paced")
 INSTEAD = ("jetstream", "nats", "zenoh", "redis", "mosquitto")
-USUAL = {"events": 20_000, "repeat": 3, "seconds": 5}
+USUAL = {"events": 10_000, "repeat": 3, "seconds": 5}
 QUICK = {"events": 1_000, "repeat": 1, "seconds": 1}
 
 Command = Callable[..., argparse.ArgumentParser]
@@ -133,5 +133,5 @@ def bench_rivals(arguments: argparse.Namespace) -> int:
         print_table(FAST, fast, title, arguments.markdown, lines=False)
     if paced:
         below = print_below if fast else print_table
-        below(PACED, paced, f"{title}: at a rate", arguments.markdown)
+        below(PACED, paced, title, arguments.markdown)
     return 0

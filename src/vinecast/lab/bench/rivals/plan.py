@@ -72,7 +72,7 @@ class RivalPlan:
 
     parts: Sequence[str] = PARTS
     rivals: Sequence[str] = RIVALS
-    events: int = 20_000
+    events: int = 10_000
     """Of a run that goes as fast as it can; of one by one a tenth."""
     repeat: int = 3
     """Turns; the median of them counts."""
