@@ -30,7 +30,7 @@ PLAIN = set(
     recent records reduction registry regular relations repair replay report requests result rivals
     routing rules run runs runtime sample scenario schemas seeds seeking send server service serving
     settings show silence sim simulated splits stage stages stopping storage store story streams
-    subscription subscriptions summary sync systems table tables tasks team text textfile timed timers
+    subscription subscriptions summary sync systems table tables tasks team text textfile timed timers times
     topic topics trace tracer tracing traffic transport tree trees trial up values version view walk
     wire words work worker workload writer
     """.split()  # noqa: SIM905
@@ -40,9 +40,9 @@ glossary."""
 KNOWN = set(
     """
     anycast balance bloom bootstrap cyclon descriptor directed dissemination duckdb ferry flooding gravity
-    grid higgs kademlia libp2p multicast myspace nats net opt parquet pastry poldercast pulsarcast py
-    quasar reddit regularity relay retention ringcast rings rvr scribe small spark sqlite tls tman twitter
-    vicinity victor vinecast vinifera vitis world zipf
+    grid higgs kademlia libp2p mosquitto multicast myspace nats net opt parquet pastry poldercast pulsarcast
+    py quasar reddit redis regularity relay retention ringcast rings rvr scribe small spark sqlite tls tman
+    twitter vicinity victor vinecast vinifera vitis world zenoh zipf
     """.split()  # noqa: SIM905
 )
 """Names of protocols, systems, data sets and tools, and words of the papers and the field."""

@@ -2,7 +2,7 @@
 """Run one benchmark of two checkouts by turns, and print what each measured, next to the other's.
 
     git worktree add BEFORE COMMIT
-    .venv/bin/python tools/side_by_side.py BEFORE 5 bench node --only two nats --repeat 1
+    .venv/bin/python tools/side_by_side.py BEFORE 5 bench node --only two --repeat 1
 
 BEFORE's package is run with the packages of this checkout's .venv. The median of all turns counts.
 """

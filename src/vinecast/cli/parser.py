@@ -14,7 +14,7 @@ from vinecast.cli.content import add_schema
 from vinecast.cli.mutants import add_mutants
 from vinecast.cli.net import add_net
 from vinecast.cli.node import add_node
-from vinecast.cli.node_bench import add_bench_node
+from vinecast.cli.node_bench import add_bench_node, add_bench_rivals
 from vinecast.cli.pipeline import add_pipeline
 from vinecast.cli.pipeline_bench import add_bench_pipeline
 from vinecast.cli.replay import add_replay
@@ -183,6 +183,7 @@ def _add_bench(commands: Any) -> None:
     _add_data(sim)
     add_bench_pipeline(subjects, _command)
     add_bench_node(subjects, _command)
+    add_bench_rivals(subjects, _command)
     add_sized_benches(subjects, _command)
 
 

@@ -16,7 +16,7 @@ from vinecast.cli import main
 from vinecast.cli.node_bench import PARTS as TYPED_PARTS
 from vinecast.cli.node_bench import RIVALS as TYPED_RIVALS
 from vinecast.core.errors import InputError, OverloadedError
-from vinecast.lab.bench import node, rivals
+from vinecast.lab.bench import libp2p, node
 from vinecast.lab.bench.member import ArrivalTally, serve
 from vinecast.lab.bench.node import PARTS, RIVALS, NodePlan, bench_node
 from vinecast.lab.bench.result import Result
@@ -164,7 +164,7 @@ def test_two_nodes() -> None:
 
 def test_a_small_network_loses_nothing() -> None:
     async def look() -> None:
-        command = node._member("vinecast", reads=True, period_s=0.05)
+        command = node._member(reads=True, period_s=0.05)
         async with Team.gather([command] * 3) as team:
             for hand in (1, 16):
                 found = await team.trial(50, hand=hand)
@@ -174,21 +174,6 @@ def test_a_small_network_loses_nothing() -> None:
                 assert math.isnan(found.p50_ms)
 
     run(look())
-
-
-def test_one_publisher() -> None:
-    results = list(bench_node(NodePlan(("nats",), events=300, repeat=1, nodes=2)))
-    results = [result for result in results if result.what != "rules"]
-    assert results[0].value > 0
-    assert "lost" not in results[0].measured
-    try:
-        rivals._need_package("nats", "nats-py", "bench")
-    except AbsentError:
-        assert results[1].measured == "not measured: nats-py is not installed (extra 'bench')"
-        return
-    assert "lost" not in results[1].measured
-    assert results[2].value == pytest.approx(results[0].value / results[1].value)
-    assert results[2].target == "≥ 1 times"
 
 
 def test_a_process_that_ends_says_why() -> None:
@@ -254,11 +239,11 @@ def write(program: Path, text: str) -> None:
 
 def test_js_libp2p_is_fetched_once(npm: Path, tmp_path: Path) -> None:
     write(npm, f"echo once >> {tmp_path}/calls; mkdir node_modules")
-    command = rivals.js_libp2p()
-    assert rivals.js_libp2p() == command
+    command = libp2p.js_libp2p()
+    assert libp2p.js_libp2p() == command
     assert (tmp_path / "calls").read_text() == "once\n"
     program = Path(command[1])
-    assert program.read_bytes() == rivals.JS_PROGRAM.read_bytes()
+    assert program.read_bytes() == libp2p.JS_PROGRAM.read_bytes()
     assert {path.name for path in program.parent.iterdir()} == {"node_modules", "package.json", program.name}
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [program.parent.name]
 
@@ -266,7 +251,7 @@ def test_js_libp2p_is_fetched_once(npm: Path, tmp_path: Path) -> None:
 def test_npm_that_fails_leaves_nothing(npm: Path, tmp_path: Path) -> None:
     write(npm, "echo 'no network' >&2; exit 1")
     with pytest.raises(AbsentError, match="npm could not fetch js-libp2p: no network"):
-        rivals.js_libp2p()
+        libp2p.js_libp2p()
     assert list((tmp_path / "cache").iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-// A member of a gossipsub network of js-libp2p, for the comparison: it does what bench_member.py says it does.
+// A member of a gossipsub network of js-libp2p, for the comparison: it does what bench/member.py says it does.
 //
 // Ed25519 keys, Noise and Yamux over TCP, messages signed and checked (StrictSign), everything else as it
 // comes. The parent copies this file to where npm has put the packages, and starts it there.

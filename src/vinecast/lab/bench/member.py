@@ -1,6 +1,6 @@
 """A process of the benchmark: one member of a network, ours or somebody else's, that does what it is told.
 
-Started as ``python -m vinecast.lab.bench.member KIND SETTINGS``. Orders come on standard input, answers go
+Started as ``python -m vinecast.lab.bench.member SETTINGS``. Orders come on standard input, answers go
 to standard output, both as lines of JSON. Every member counts in the same way: an event's payload says which
 run it belongs to, its number there and when it was sent, and each number counts once.
 """
@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from vinecast.core.errors import VinecastError
-from vinecast.node.api.subscription import Subscription
 from vinecast.node.runtime.loop import run
 
 TOPIC = "bench"
@@ -27,6 +26,8 @@ _FILL = bytes(PAYLOAD_BYTES - _mark.size)
 Read = Callable[[], Awaitable[str]]
 """The next line of the input; empty at its end."""
 Sleep = Callable[[float], Awaitable[object]]
+Publish = Callable[["BenchMember", Sleep, dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Does what an order to publish says; what became of it, for the parent."""
 
 
 class BenchMember(Protocol):
@@ -49,6 +50,7 @@ class ArrivalTally:
         self._run, self._wanted, self._timed = -1, 0, False
         self._seen: set[int] = set()
         self._took_us: list[int] = []
+        self._last_s = 0.0
 
     def expect(self, run: int, events: int, timed: bool) -> None:
         """From now on only events of this run count; ``timed``: note how long each was under way."""
@@ -62,15 +64,28 @@ class ArrivalTally:
             if self._timed:
                 self._took_us.append(time.time_ns() // 1000 - sent_us)
             self._seen.add(number)
+            self._last_s = time.monotonic()
             if len(self._seen) == self._wanted:
                 self._wanted = -1
                 say({"is": "got", "run": run})
+
+    @property
+    def count(self) -> int:
+        """How many events."""
+        return len(self._seen)
 
     def told(self) -> dict[str, Any]:
         """For the parent."""
         took = sorted(self._took_us)
         times = {f"p{share}_ms": took[len(took) * share // 100] / 1e3 for share in (50, 99)} if took else {}
-        return {"events": len(self._seen), "cpu_s": time.process_time(), **times}
+        last_s = self._last_s  # on the clock that all processes of a machine share
+        return {"events": len(self._seen), "cpu_s": time.process_time(), "last_s": last_s, **times}
+
+
+def payloads_of(run: int, first: int, count: int) -> list[bytes]:
+    """So many payloads, sent now, numbered from the first."""
+    now_us = time.time_ns() // 1000
+    return [_mark.pack(run, first + i, now_us) + _FILL for i in range(count)]
 
 
 def say(what: dict[str, Any]) -> None:
@@ -79,8 +94,12 @@ def say(what: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-async def serve(member: BenchMember, tally: ArrivalTally, read: Read, sleep: Sleep) -> None:
-    """Do what the parent says, on whatever event loop; until it has nothing more to say."""
+async def serve(
+    member: BenchMember, tally: ArrivalTally, read: Read, sleep: Sleep, publish: Publish | None = None
+) -> None:
+    """Do what the parent says, on whatever event loop; until it has nothing more to say. ``publish``: another
+    way to publish a run's events than the usual."""
+    publish = publish or _publish
     while line := await read():
         order = json.loads(line)
         match order["do"]:
@@ -94,12 +113,14 @@ async def serve(member: BenchMember, tally: ArrivalTally, read: Read, sleep: Sle
                 tally.expect(order["run"], order["events"], order["timed"])
                 say({"is": "expecting"})
             case "publish":
-                say({"is": "published", "events": await _publish(member, sleep, order)})
+                say({"is": "published", **await publish(member, sleep, order)})
+            case "count":
+                say({"is": "count", "events": tally.count})
             case "tell":
                 say({"is": "told", **tally.told()})
 
 
-async def _publish(member: BenchMember, sleep: Sleep, order: dict[str, Any]) -> int:
+async def _publish(member: BenchMember, sleep: Sleep, order: dict[str, Any]) -> dict[str, Any]:
     """Publish a run's events, by the clock or as fast as it goes; how many could be."""
     events, rate = order["events"], order["rate"]
     begin, sent = time.perf_counter(), 0
@@ -113,20 +134,12 @@ async def _publish(member: BenchMember, sleep: Sleep, order: dict[str, Any]) -> 
             if hand <= 0:
                 await sleep(sent / rate - elapsed)
                 continue
-        now_us = time.time_ns() // 1000
-        payloads = [_mark.pack(order["run"], sent + i, now_us) + _FILL for i in range(hand)]
         try:
-            await member.publish(payloads)
+            await member.publish(payloads_of(order["run"], sent, hand))
         except VinecastError:
             break
         sent += hand
-    return sent
-
-
-async def read_all(subscription: Subscription, tally: ArrivalTally) -> None:
-    """The application: it reads."""
-    async for event in subscription:
-        tally.take(event.payload)
+    return {"events": sent}
 
 
 async def read_line() -> str:
@@ -134,20 +147,11 @@ async def read_line() -> str:
     return await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
 
 
-async def _main(kind: str, settings: dict[str, Any]) -> None:
-    if kind == "vinecast":
-        from vinecast.lab.bench.vinecast_member import vinecast_node
+async def _main(settings: dict[str, Any]) -> None:
+    from vinecast.lab.bench.vinecast_member import vinecast_node
 
-        await vinecast_node(settings)
-    elif kind == "plain":
-        from vinecast.lab.bench.plain_member import plain
-
-        await plain(settings)
-    else:
-        from vinecast.lab.bench.nats_member import nats_client
-
-        await nats_client(settings)
+    await vinecast_node(settings)
 
 
 if __name__ == "__main__":
-    run(_main(sys.argv[1], json.loads(sys.argv[2])))
+    run(_main(json.loads(sys.argv[1])))

@@ -2,31 +2,30 @@
 
 On a machine that others use too, CPU time is the stable figure: it stands beside every rate. What is repeated
 is repeated in turns, and the median counts. Every event of ours is signed by its publisher and verified by
-each subscriber before the application gets it, but for the comparison with a plaintext broker
-(``lab/bench/plain_member``). Processes and runs: ``lab/bench/team``.
+each subscriber before the application gets it. Processes and runs: ``lab/bench/team``; brokers, and
+others that sign nothing: ``lab/bench/rivals``.
 """
 
 import json
 import math
 import statistics
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from vinecast.core.errors import Bug, InputError
 from vinecast.core.rule import COMPILED
+from vinecast.lab.bench.libp2p import js_libp2p, py_libp2p
 from vinecast.lab.bench.member import HAND_MAX, PAYLOAD_BYTES
 from vinecast.lab.bench.result import Result
-from vinecast.lab.bench.rivals import js_libp2p, nats_server, py_libp2p
 from vinecast.lab.bench.team import LATE_S, AbsentError, Team, Trial, highest_rate
 from vinecast.node.runtime.loop import run
 
-PARTS = ("two", "ten", "nats")
-RIVALS = ("py-libp2p", "js-libp2p", "nats")
+PARTS = ("two", "ten")
+RIVALS = ("py-libp2p", "js-libp2p")
 ONE_BY_ONE_MIN, IN_HAND_MIN, P50_MS_MAX = 6_000, 30_000, 1.0
-RATIO_MIN = {"py-libp2p": 20.0, "js-libp2p": 5.0, "nats": 1.0}
+RATIO_MIN = {"py-libp2p": 20.0, "js-libp2p": 5.0}
 CALM_RATE = 1000  # events a second while latency is measured
 FIRST_RATE = {"vinecast": 200.0, "py-libp2p": 5.0, "js-libp2p": 20.0}  # ours: where the search begins
 WARM_S = 2.0  # ours: seconds of publishing at the first rate before anything is measured
@@ -45,7 +44,7 @@ class NodePlan:
     repeat: int = 3
     rivals: Sequence[str] = RIVALS
     nodes: int = 10
-    """Of the network in which a lossless rate is looked for; and subscribers of one publisher."""
+    """Of the network in which a lossless rate is looked for."""
     trial_s: float = 3.0
     """How long a rate must be kept up, in seconds."""
     refine: int = 3
@@ -64,7 +63,7 @@ def bench_node(plan: NodePlan, tell: Tell = lambda text: None) -> Iterator[Resul
     """All figures, one part after the other."""
     if not COMPILED:
         yield Result("rules", "plain Python", 0.0, "compiled", False)
-    for part, measure in (("two", _two), ("ten", _ten), ("nats", _nats)):
+    for part, measure in (("two", _two), ("ten", _ten)):
         if part in plan.parts:
             try:
                 yield from run(measure(plan, tell))
@@ -72,8 +71,8 @@ def bench_node(plan: NodePlan, tell: Tell = lambda text: None) -> Iterator[Resul
                 raise Bug(f"the benchmark of our own failed: {error}") from None
 
 
-def _member(kind: str, **settings: Any) -> list[str]:
-    return [sys.executable, "-m", "vinecast.lab.bench.member", kind, json.dumps(settings)]
+def _member(**settings: Any) -> list[str]:
+    return [sys.executable, "-m", "vinecast.lab.bench.member", json.dumps(settings)]
 
 
 # Two nodes.
@@ -81,7 +80,7 @@ def _member(kind: str, **settings: Any) -> list[str]:
 
 async def _two(plan: NodePlan, tell: Tell) -> list[Result]:
     tell("two nodes: starting")
-    commands = [_member("vinecast", reads=reads, period_s=plan.period_s) for reads in (False, True)]
+    commands = [_member(reads=reads, period_s=plan.period_s) for reads in (False, True)]
     single, hands, calm = [], [], []
     async with Team.gather(commands) as team:
         await team.warm_up(min(plan.events, 2 * CALM_RATE), CALM_RATE)
@@ -109,7 +108,7 @@ async def _two(plan: NodePlan, tell: Tell) -> list[Result]:
 
 
 async def _ten(plan: NodePlan, tell: Tell) -> list[Result]:
-    commands: dict[str, list[str]] = {"vinecast": _member("vinecast", reads=True, period_s=plan.period_s)}
+    commands: dict[str, list[str]] = {"vinecast": _member(reads=True, period_s=plan.period_s)}
     absent: dict[str, str] = {}
     for name, find in (("py-libp2p", py_libp2p), ("js-libp2p", js_libp2p)):
         if name in plan.rivals:
@@ -156,47 +155,6 @@ async def _lossless(plan: NodePlan, name: str, command: list[str], tell: Tell) -
     return trial
 
 
-# One publisher, ten subscribers.
-
-
-async def _nats(plan: NodePlan, tell: Tell) -> list[Result]:
-    what = f"one publisher, {plan.nodes} subscribers in a process each, {PAYLOAD_BYTES}-byte events"
-    ours, theirs, absent = [], [], ""
-    tell("one publisher: starting")
-    commands = [_member("plain", reads=i > 0) for i in range(plan.nodes + 1)]
-    async with Team.gather(commands) as team:
-        await team.warm_up(min(plan.events, 2 * CALM_RATE), CALM_RATE)
-        if "nats" in plan.rivals:
-            try:
-                async with _nats_team(plan.nodes) as other:
-                    await other.warm_up(min(plan.events, 2 * CALM_RATE), CALM_RATE)
-                    for i in range(plan.repeat):
-                        tell(f"one publisher, ours and NATS: round {i + 1} of {plan.repeat}")
-                        ours.append(await team.trial(plan.events, hand=HAND_MAX))
-                        theirs.append(await other.trial(plan.events, hand=HAND_MAX))
-            except AbsentError as error:
-                absent = str(error)
-        for i in range(len(ours), plan.repeat):
-            tell(f"one publisher, ours: round {i + 1} of {plan.repeat}")
-            ours.append(await team.trial(plan.events, hand=HAND_MAX))
-    rows = [_deliveries(f"{what}: our stack without signatures and TLS", ours)]
-    if absent:
-        rows.append(_not_measured(f"{what}: nats-server and nats-py, plaintext", absent))
-    if absent or not theirs:
-        return rows
-    rows.append(_deliveries(f"{what}: nats-server and nats-py, plaintext", theirs))
-    rows.append(_ratio(f"{what}: ours against NATS", rows[0], rows[1], RATIO_MIN["nats"]))
-    return rows
-
-
-@asynccontextmanager
-async def _nats_team(subscribers: int) -> AsyncIterator[Team]:
-    async with nats_server() as (address, process):
-        commands = [_member("nats", reads=i > 0, server=address) for i in range(subscribers + 1)]
-        async with Team.gather(commands, process) as team:
-            yield team
-
-
 # Lines.
 
 
@@ -207,12 +165,6 @@ def _rate(what: str, trials: Sequence[Trial], target: float = 0.0) -> Result:
         return Result(what, measured, value)
     meets = value >= target and all(trial.lossless for trial in trials)
     return Result(what, measured, value, f"≥ {target:,.0f}", meets)
-
-
-def _deliveries(what: str, trials: Sequence[Trial]) -> Result:
-    rates = [trial.deliveries / trial.seconds for trial in trials]
-    lost = "" if all(trial.lossless for trial in trials) else "; events were lost"
-    return Result(what, f"{_among(rates)} deliveries a second; {_cpu(trials)}{lost}", _median(rates))
 
 
 def _ratio(what: str, ours: Result, theirs: Result, least: float) -> Result:

@@ -7,6 +7,7 @@ one has said so. CPU time is that of all processes together, a server's included
 
 import asyncio
 import contextlib
+import importlib.util
 import itertools
 import json
 import os
@@ -57,11 +58,12 @@ class Trial:
         return self.cpu_s / max(self.deliveries, 1) * 1e6
 
 
-class _MemberProcess:
+class MemberProcess:
     """One member, seen from the parent."""
 
     def __init__(self, process: asyncio.subprocess.Process, errors: IO[bytes]) -> None:
         self._process, self._errors = process, errors
+        self.number = process.pid
         self._heard: dict[str, deque[dict[str, Any]]] = {}
 
     def say(self, **order: Any) -> None:
@@ -100,7 +102,7 @@ class _MemberProcess:
 class Team:
     """Members that have found each other. The first one publishes."""
 
-    def __init__(self, members: Sequence[_MemberProcess], server: int | None) -> None:
+    def __init__(self, members: Sequence[MemberProcess], server: int | None) -> None:
         self._members, self._server = members, server
         self._runs = itertools.count(1)
 
@@ -111,9 +113,9 @@ class Team:
     ) -> AsyncIterator[Self]:
         """Start a process for each command, and wait until they are ready. ``server``: a process that works
         for them, if there is one."""
-        members: list[_MemberProcess] = []
+        members: list[MemberProcess] = []
         try:
-            async with _limit("the members did not find each other in time"):
+            async with limit("the members did not find each other in time"):
                 for command in commands:  # one at a time, so that none is forgotten when the next fails
                     members += [await _start(command)]
                 addresses = [(await member.hear("up"))["address"] for member in members]
@@ -144,7 +146,7 @@ class Team:
         publisher, others = self._members[0], self._members[1:]
         run = next(self._runs)
         patience_s = late_s + (events / rate if rate else 0.0)
-        async with _limit("the members did not answer in time", patience_s + PATIENCE_S):
+        async with limit("the members did not answer in time", patience_s + PATIENCE_S):
             for member in others:
                 await member.ask("expecting", do="expect", run=run, events=events, timed=timed)
             cpu_s, begin = await self._cpu_s(), loop.time()
@@ -161,8 +163,8 @@ class Team:
         times = {key: max(member.get(key, float("nan")) for member in told) for key in ("p50_ms", "p99_ms")}
         return Trial(events, seconds, deliveries, cpu_s, lossless, **times)
 
-    async def _all_got(self, run: int, members: Sequence[_MemberProcess], until: float) -> bool:
-        async def got(member: _MemberProcess) -> None:
+    async def _all_got(self, run: int, members: Sequence[MemberProcess], until: float) -> bool:
+        async def got(member: MemberProcess) -> None:
             while (await member.hear("got"))["run"] != run:
                 pass
 
@@ -199,16 +201,23 @@ class Team:
         return sum(cpu_s) + (cpu_s_of(self._server) if self._server else 0.0)
 
 
-async def _start(command: Sequence[str]) -> _MemberProcess:
+def need_package(module: str, name: str, extra: str) -> None:
+    """AbsentError if a package of Python is not installed: which extra brings it."""
+    if importlib.util.find_spec(module) is None:
+        raise AbsentError(f"{name} is not installed (extra '{extra}')")
+
+
+async def _start(command: Sequence[str]) -> MemberProcess:
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
     process = await asyncio.create_subprocess_exec(
         *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
     )
-    return _MemberProcess(process, errors)
+    return MemberProcess(process, errors)
 
 
 @contextlib.asynccontextmanager
-async def _limit(sentence: str, seconds: float = PATIENCE_S) -> AsyncIterator[None]:
+async def limit(sentence: str, seconds: float = PATIENCE_S) -> AsyncIterator[None]:
+    """AbsentError with this sentence if it takes longer."""
     try:
         async with asyncio.timeout(seconds):
             yield

@@ -1,23 +1,20 @@
-"""What others need to be measured beside us: where their programs are, or why not, in a sentence.
+"""What gossipsub needs to be measured beside live nodes: where its programs are, or why not, in a sentence.
 
-None of it is needed otherwise. py-libp2p comes with the extra ``bench-peers`` (it compiles native code),
-nats-server and nats-py with ``bench``; js-libp2p is fetched by npm into this user's cache, once.
+None of it is needed otherwise. py-libp2p comes with the extra ``bench-peers`` (it compiles native code);
+js-libp2p is fetched by npm into this user's cache, once.
 """
 
-import asyncio
 import contextlib
 import hashlib
-import importlib.util
 import json
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 from vinecast.core.rule import cache_base
-from vinecast.lab.bench.team import AbsentError
+from vinecast.lab.bench.team import AbsentError, need_package
 
 JS_PACKAGES = {
     "@chainsafe/libp2p-noise": "17.0.0",
@@ -30,12 +27,12 @@ JS_PACKAGES = {
 }
 """Those that were tried together."""
 JS_PROGRAM = Path(__file__).with_name("js_libp2p_member.mjs")
-NPM_S, SERVER_S, LOOK_S = 600.0, 10.0, 0.02  # ours
+NPM_S = 600.0  # ours
 
 
 def py_libp2p() -> list[str]:
     """The command that starts a member."""
-    _need_package("libp2p", "py-libp2p", "bench-peers")
+    need_package("libp2p", "py-libp2p", "bench-peers")
     return [sys.executable, "-m", "vinecast.lab.bench.py_libp2p_member"]
 
 
@@ -74,40 +71,3 @@ def _fetch(npm: str, text: str, folder: Path) -> None:
         with contextlib.suppress(OSError):  # another process may have been faster
             Path(beside).rename(folder)
             Path(beside).mkdir()
-
-
-@contextlib.asynccontextmanager
-async def nats_server() -> AsyncIterator[tuple[str, int]]:
-    """A server of its own on this machine, without anything switched on: its address and its process."""
-    _need_package("nats", "nats-py", "bench")
-    beside = Path(sys.executable).with_name("nats-server")
-    program = str(beside) if beside.is_file() else shutil.which("nats-server")
-    if program is None:
-        raise AbsentError("nats-server is not installed (extra 'bench')")
-    with tempfile.TemporaryDirectory(prefix="vinecast-bench-") as folder:
-        process = await asyncio.create_subprocess_exec(
-            program, "--addr", "127.0.0.1", "--port", "-1", "--ports_file_dir", folder,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            yield await _address(Path(folder), process), process.pid
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-
-
-async def _address(folder: Path, process: asyncio.subprocess.Process) -> str:
-    """Where the server listens: it writes that into a file."""
-    until = asyncio.get_running_loop().time() + SERVER_S
-    while asyncio.get_running_loop().time() < until and process.returncode is None:
-        for path in folder.glob("*.ports"):
-            with contextlib.suppress(ValueError, LookupError):  # half written
-                return str(json.loads(path.read_text())["nats"][0])
-        await asyncio.sleep(LOOK_S)
-    raise AbsentError("nats-server did not start")
-
-
-def _need_package(module: str, name: str, extra: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        raise AbsentError(f"{name} is not installed (extra '{extra}')")
