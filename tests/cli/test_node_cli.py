@@ -33,7 +33,15 @@ def test_a_node_its_owner_and_a_guest(start: Start, tmp_path: Path) -> None:
     guest = start("sub", "news/#", "--join", about["address"], "--json", VINECAST_NODE_PERIOD_S="0.2")
     peers = start("peers", "--folder", folder, "--json")
     assert other["id"] in [peer["id"] for peer in json.loads(peers.end()[1])]
-    lines = start("pub", "news/today", "--join", other["address"], "--json", VINECAST_NODE_PERIOD_S="0.2")
+    lines = start(
+        "pub",
+        "news/today",
+        "--join",
+        other["address"],
+        "--json",
+        VINECAST_NODE_PERIOD_S="0.2",
+        VINECAST_NODE_RECORD="true",
+    )
     events: list[str] = []
     while not events:  # a pattern's topics are read when the node has heard of them: speak until it has
         lines.say("line\n")

@@ -185,6 +185,15 @@ def test_what_is_missing_or_damaged(folder: Path, segments: list[bytes], capsys:
     assert f"the record is damaged at {names[-1].name}, " in told()
 
 
+def test_segments_of_two_nodes(folder: Path, segments: list[bytes], capsys: Capture) -> None:
+    public = bytes(reversed(SegmentReader("1", segments[0]).header.public))
+    other = rebuilt(SegmentReader("1", segments[0]), public=public, life="another", number=2)
+    write(folder / "record", [segments[0], other])
+    (folder / "record" / "00000003.segment").unlink(missing_ok=True)
+    assert main(["replay", str(folder)]) == 2
+    assert "00000002.segment is of another node than 00000001.segment" in sentence(capsys)
+
+
 def test_a_part_that_makes_no_sense(folder: Path, capsys: Capture) -> None:
     for given in (["--from", "5"], ["--to", "5s"], ["--step", "--from", "10", "--to", "3"]):
         assert main(["replay", str(folder), *given]) == 2

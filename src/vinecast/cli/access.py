@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -105,7 +106,8 @@ class _Joined:
 
         with patience("compiling rules, once …"):
             warm_up(settings.config)
-        live = SyncNode(settings.listen, settings.join, None, settings.network, settings.config)
+        config = replace(settings.config, record=False)  # what a node records is no command's
+        live = SyncNode(settings.listen, settings.join, None, settings.network, config)
         self._live: SyncNode = live.start()
         try:
             if not live.do(lambda: until_joined(live.node, self._join)):

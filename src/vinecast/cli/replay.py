@@ -58,7 +58,7 @@ def add_replay(commands: Any, command: Command) -> None:
         "replay",
         replay,
         "have the record of a node again, and say whether the same comes out",
-        "vinecast replay ~/.local/share/vinecast --step --from 61.5s --to 62s",
+        "vinecast replay ~/.local/share/vinecast/node --step --from 61.5s --to 62s",
     )
     parser.add_argument(
         "folder",

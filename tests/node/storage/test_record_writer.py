@@ -61,6 +61,12 @@ def test_segments_go_on_where_the_last_run_ended(tmp_path: Path) -> None:
     assert SegmentReader("1", begin_segment(header(1), b"snapshot")).snapshot == b"snapshot"
 
 
+def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+    assert not written(tmp_path / "record", 1 << 20, 1, [b"a"])
+    (segment,) = find_segments(tmp_path)
+    assert [path.stat().st_mode & 0o777 for path in (segment.parent, segment)] == [0o700, 0o600]
+
+
 def test_the_oldest_go(tmp_path: Path) -> None:
     part = pack_part(bytes(1000))
     assert not written(tmp_path, 10_000, 20, [part, part])

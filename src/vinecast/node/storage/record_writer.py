@@ -7,6 +7,7 @@ and no more of that run is written.
 """
 
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -62,7 +63,7 @@ class RecordWriter:
         self._folder, self._bytes_max = folder, bytes_max
         self._stopped, self._crowded = stopped, crowded
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(0o700, parents=True, exist_ok=True)
             known = segments_in(folder)
             self._check(known, public)
         except OSError as error:
@@ -152,7 +153,7 @@ class RecordWriter:
         if len(data) > self._bytes_max // BEGIN_SHARE:
             raise NoRoomError(len(data) * BEGIN_SHARE)
         self._path = self._folder / f"{self._next_number:08d}{SUFFIX}"
-        self._file = self._path.open("xb", buffering=0)
+        self._file = open(self._path, "xb", buffering=0, opener=_open_private)  # noqa: SIM115 - it stays open
         self._next_number += 1
         self._sizes[self._path] = 0
         self._append(data)
@@ -177,3 +178,8 @@ class RecordWriter:
             oldest = next(iter(self._sizes))
             oldest.unlink(missing_ok=True)
             del self._sizes[oldest]
+
+
+def _open_private(path: str, flags: int) -> int:
+    """A file that others cannot read: it has what the node saw."""
+    return os.open(path, flags, 0o600)

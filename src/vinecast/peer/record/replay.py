@@ -143,6 +143,8 @@ class _Line:
         self.last = 0
         """The number of the last entry, counted through all runs."""
         self._name = self._life = ""
+        self._public = b""
+        """The key of the node whose record this is."""
         self._before = 0
         """Entries of earlier runs."""
         self._is_cut = False
@@ -166,9 +168,12 @@ class _Line:
         if life != self._life:
             self._before = self.last
         self._name, self._life, self._number, self._is_cut = name, life, header.number + 1, False
+        self._public = header.public
         return self._before
 
     def _check(self, name: str, header: SegmentHeader) -> None:
+        if self._public and header.public != self._public:
+            raise InputError(f"{name} is of another node than {self._name}: a record is of one node")
         begins, is_same_run = header.begins_at, header.life == self._life
         if self._is_cut and (is_same_run or begins > 1):
             raise InputError(f"{self.cut}; it goes on in {name}")
