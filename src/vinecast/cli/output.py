@@ -77,7 +77,7 @@ def print_table(
     table = Table(*headings, title=Text(title), show_lines=lines)
     colours = {"yes": "green", "no": "red"}
     for row in rows:
-        table.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in row))
+        table.add_row(*(Text(cell, style=colours.get(cell, ""), overflow="fold") for cell in row))
     make_console().print(table)
 
 
