@@ -99,6 +99,11 @@ def shares_a_stream(plan: Plan, fault: BrokenPromise) -> bool:
     )
 
 
+def reads_after_what_goes(plan: Plan, fault: BrokenPromise) -> bool:
+    """Whether the reader begins after an event that retention may take since."""
+    return plan.kept_events > 0 and _read_of(plan, fault).start == "event"
+
+
 def consumer_may_die(plan: Plan, fault: BrokenPromise) -> bool:
     """Whether the reader is a named consumer that begins now, and its node ends and comes back."""
     mine, ended = _read_of(plan, fault), {step.node for step in plan.of(CrashStep, GoodbyeStep)}
@@ -152,10 +157,10 @@ KNOWN: tuple[KnownFailure, ...] = (
     KnownFailure(
         "D3: said to be level above a floor that is too high",
         "those who joined late tell a floor, which hides what others keep from whoever asks them",
-        (439,),
+        (187,),
         always,
     ),
-    KnownFailure(f"D3: {BELOW_FLOOR}", "the same", (1547,), always),
+    KnownFailure(f"D3: {BELOW_FLOOR}", "the same", (1515,), always),
     KnownFailure(
         "D3: said to be level and is not, of a stream that it had in part",
         "a node that has a stream from later on looks through what one other node has of it, and believes "
@@ -205,6 +210,12 @@ KNOWN: tuple[KnownFailure, ...] = (
         always,
     ),
     KnownFailure(
+        f"D6: {KEPT_NOT_HANDED}",
+        "the same, where retention has taken the cursor's event since",
+        (1182,),
+        reads_after_what_goes,
+    ),
+    KnownFailure(
         f"D6: {BELOW_FLOOR}",
         "reading after an event does not ask for what lies below the floor of the node",
         (76,),
@@ -241,7 +252,7 @@ KNOWN: tuple[KnownFailure, ...] = (
     KnownFailure(
         "D5: acknowledged and handed again",
         "an acknowledgement is answered before it is safe on the disk",
-        (108,),
+        (3761,),
         consumer_dies,
     ),
     KnownFailure(
