@@ -132,6 +132,11 @@ def lies(promise: str) -> Condition:
     return lambda plan, fault: any(breaking.intersection(node.hostile) for node in plan.nodes)
 
 
+def has_idle_connections(plan: Plan, fault: BrokenPromise) -> bool:
+    """Whether nothing keeps connections from being idle: by flooding nodes only speak when there is news."""
+    return plan.system == "flooding"
+
+
 def any_of(*conditions: Condition) -> Condition:
     """Whether one of these applies."""
     return lambda plan, fault: any(condition(plan, fault) for condition in conditions)
@@ -161,6 +166,13 @@ KNOWN: tuple[KnownFailure, ...] = (
         always,
     ),
     KnownFailure(f"D3: {BELOW_FLOOR}", "the same", (1515,), always),
+    KnownFailure(
+        "D3: said to be level and is not",
+        "the same as below, where the node publishes on the stream as the reader begins; and others "
+        "believe what liars tell of a stream",
+        (7509,),
+        any_of(has_it_in_part, lies("D3")),
+    ),
     KnownFailure(
         "D3: said to be level and is not, of a stream that it had in part",
         "a node that has a stream from later on looks through what one other node has of it, and believes "
@@ -287,6 +299,12 @@ KNOWN: tuple[KnownFailure, ...] = (
         for promise, seed in (("D4", 703), ("D5", 1379), ("D6", 669))
     ),
     KnownFailure(
+        "V: an event does not arrive",
+        "what is sent in the moment in which the other side closes an idle connection is lost",
+        (6334,),
+        has_idle_connections,
+    ),
+    KnownFailure(
         "L: a reader is never ready where peers are shunned",
         "cards of peers that are shunned take the places of real neighbours",
         (66,),
@@ -294,7 +312,8 @@ KNOWN: tuple[KnownFailure, ...] = (
     ),
     KnownFailure(
         "L: a reader is never ready",
-        "cards of invented peers take the places of real neighbours",
+        "cards of invented peers, and peers that come and go all the time, take the places of real "
+        "neighbours",
         (1287,),
         lies("L"),
     ),

@@ -22,7 +22,15 @@ from vinecast.lab.campaign.history import (
     fits,
 )
 from vinecast.lab.campaign.payloads import SCHEMA, payloads_of
-from vinecast.lab.campaign.plan import SCHEMA_TOPIC, TOPICS, CutOffStep, PublishStep, ReadStep, ends_s
+from vinecast.lab.campaign.plan import (
+    SCHEMA_TOPIC,
+    TOPICS,
+    CutOffStep,
+    PublishStep,
+    ReadStep,
+    RefuseStep,
+    ends_s,
+)
 from vinecast.node.api.content import filter_set_of
 from vinecast.peer import inputs as given
 from vinecast.peer import outputs as asked
@@ -31,7 +39,8 @@ from vinecast.sim.peers.node import SimulatedNode
 from vinecast.sim.peers.world import PeerWorld
 
 HEARD_S = 10.0
-"""So long after a cut what was published on the other side is on its way (ours)."""
+"""So long after a cut, or when a node takes connections again, what was published on the other side is on its
+way (ours)."""
 ACK_EVERY = 3
 """A consumer acknowledges every so many events, and when nothing waits (ours)."""
 
@@ -50,7 +59,7 @@ class _Desk:
 class People:
     """Everybody, in one run: the observer of its world."""
 
-    def __init__(self, honest: frozenset[int], cuts: Sequence[CutOffStep] = ()) -> None:
+    def __init__(self, honest: frozenset[int], cuts: Sequence[CutOffStep | RefuseStep] = ()) -> None:
         self.history = History()
         self.watchers: list[Callable[[float, int, str], object]] = []
         """Told what is worth telling: when, at which node, what."""
@@ -277,8 +286,8 @@ class People:
     def _is_level(self, node: SimulatedNode, opening: Opening, before: list[PublishedEvent]) -> None:
         """A node was told that it has all of a stream."""
         world, topic = self._world, opening.read.topic
-        if any(0 <= world.now_s - ends_s(cut) <= HEARD_S for cut in self._cuts):
-            return  # what came from the other side has just come there
+        if any(_from_s(cut) <= world.now_s <= ends_s(cut) + HEARD_S for cut in self._cuts):
+            return  # what came from the other side, or from who could not join, has just come there
         others = [
             other
             for other in world.nodes
@@ -360,6 +369,11 @@ class People:
             lambda request: given.AckPosition(request, opening.subscription, signed.record.topic, position),
             settled,
         )
+
+
+def _from_s(cut: CutOffStep | RefuseStep) -> float:
+    """From when on a node may lack what others have though it can reach them."""
+    return cut.at_s if isinstance(cut, RefuseStep) else ends_s(cut)
 
 
 def _taken_by_retention(nodes: Sequence[SimulatedNode], topic: str) -> set[bytes]:

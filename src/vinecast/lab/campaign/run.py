@@ -94,7 +94,7 @@ class PlanRun:
 
     def __init__(self, plan: Plan, tells: bool = False, watch: Watch = WATCH) -> None:
         self.plan, self._tells, self._watch = plan, tells, watch
-        self.people = People(frozenset(plan.honest), plan.of(CutOffStep))
+        self.people = People(frozenset(plan.honest), plan.of(CutOffStep, RefuseStep))
         self.world = PeerWorld(plan.seed, _links(plan), self.people)
         self.people.enter(self.world)
         self.story: list[str] = []

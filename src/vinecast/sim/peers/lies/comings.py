@@ -2,7 +2,7 @@
 
 from vinecast.core.machine import SECOND_US
 from vinecast.sim.peers.lies.liar import Liar
-from vinecast.sim.peers.lies.lie import Lie
+from vinecast.sim.peers.lies.lie import Lie, breaking
 
 AWAY_S = 0.3
 """Between leaving and coming back (ours)."""
@@ -30,5 +30,5 @@ def reconnect(me: Liar) -> None:
 
 COMING_LIES: dict[str, Lie] = {
     "leaving and coming back": Lie(come_and_go, every_ms=2500),
-    "reconnecting all the time": Lie(reconnect),
+    "reconnecting all the time": Lie(reconnect, breaks=breaking("L")),
 }
