@@ -137,6 +137,7 @@ def test_what_filters_say_is_part_of_the_record(record: Any, system: str, tmp_pa
             from_before = reader.subscribe(SCHEMA, start="earliest", filter='order = "sell"')
             await until(lambda: "stocks" in publisher.known_topics())
             await settled(found)
+            await asyncio.gather(*(one.ready() for one in wanted))
             for price in range(6, 14):
                 values = {"price": price, "order": text, "count": 1, "at": "2026-05-01T12:00:00Z"}
                 await publisher.publish(SCHEMA, values)

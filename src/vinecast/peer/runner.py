@@ -9,10 +9,14 @@ one input; a timer that is to wait for nothing runs out at once.
 import abc
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 
 from vinecast.core.events import TimerFired
 from vinecast.peer import inputs as given
 from vinecast.peer.publisher import LOOK_TIMER
+
+_fired = lru_cache(maxsize=256)(TimerFired)
+"""That a timer has run out: there are few, and they run out often."""
 
 
 class PeerRunner(abc.ABC):
@@ -86,13 +90,13 @@ class PeerRunner(abc.ABC):
         if after_us:
             self._start_timer(name, after_us)
         else:
-            self._inbox.append(TimerFired(name))
+            self._inbox.append(_fired(name))
 
     def _ring(self, name: str) -> None:
         """A timer has run out."""
         if name == LOOK_TIMER:
             self._look_at_queues()
-        self.feed(TimerFired(name))
+        self.feed(_fired(name))
 
     def _look_at_queues(self) -> None:
         crowded = self._crowded_peers()

@@ -350,6 +350,8 @@ class Node:
         with ``NodeConfig.holders`` others, or after ``publish_wait_s``, and says how many hold it. Another is
         sent once to those who are there, and kept by nobody.
         """
+        if isinstance(topic, str) and isinstance(payload, bytes | str):
+            return await self._publisher.publish(topic, payload, headers, durable)
         name, events = as_plain(topic, (payload,), headers, self._peer.by_content)
         data, said = next(events)
         return await self._publisher.publish(name, data, said, durable)
