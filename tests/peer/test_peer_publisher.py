@@ -19,6 +19,7 @@ from vinecast.peer.inputs import (
 from vinecast.peer.outputs import Answered, PeerOutput, SendFrame
 from vinecast.peer.publisher import EXPIRE_TIMER, LOOK_TIMER, PENDING_BYTES, SETTLE_TIMER
 from vinecast.peer.receipt import Receipt
+from vinecast.peer.streams.publisher_probe import LONGEST_US, MOMENT_US
 from vinecast.peer.wire.messages import system_frame
 from vinecast.systems.vitis.messages import HaveEvent, WantEvent
 
@@ -104,3 +105,20 @@ def test_at_the_end_those_are_told_whose_events_are_safe() -> None:
     (told,) = of_type(Answered, lone.feed(NodeEnds()))
     assert told.value[:2] == tuple(Receipt(cid, 1, 0) for cid in cids[:2])
     assert isinstance(told.value[2], ClosedError)
+
+
+@pytest.mark.parametrize("connected", [True, False])
+def test_a_new_publisher_waits_longer_for_replicas_without_a_connection(
+    connected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lone = LonePeer(PeerConfig())
+    number = lone.peer.peer_table.number_of(lone.introduce("news"))
+    replicas = (number,) if connected else (number, number + 1)
+    monkeypatch.setattr(lone.peer.streams.replicas, "of", lambda topic: replicas)
+    lone.publish(1, 10, durable=True)
+    lone.now_us += MOMENT_US + 1
+    lone.feed(TimerFired(LOOK_TIMER))
+    assert lone.peer.publishing.outstanding == connected
+    lone.now_us += LONGEST_US
+    lone.feed(TimerFired(LOOK_TIMER))
+    assert lone.peer.publishing.outstanding == 1
